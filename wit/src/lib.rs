@@ -18,6 +18,7 @@
 
 mod call;
 mod definition;
+mod digest;
 mod failure;
 pub mod limits;
 mod part;
@@ -26,6 +27,7 @@ mod result;
 
 pub use call::{CallContext, Outcome, Suspension};
 pub use definition::{Annotations, Definition, NameError, check_tool_name};
+pub use digest::{Digest, DigestError};
 pub use failure::{Failure, FailureCode};
 pub use part::{ContentPart, Media, PartError, PartKind, Source};
 pub use request::{Answer, Request, RequestKind};

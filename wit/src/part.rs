@@ -94,7 +94,9 @@ impl fmt::Display for PartKind {
 #[non_exhaustive]
 pub enum PartError {
     /// The file extension stands for no known MIME type.
-    #[error("unknown file extension \"{0}\": use one of png, jpg, jpeg, gif, webp, pdf, mp3, wav, or give the MIME type with from_bytes")]
+    #[error(
+        "unknown file extension \"{0}\": use one of png, jpg, jpeg, gif, webp, pdf, mp3, wav, or give the MIME type with from_bytes"
+    )]
     UnknownExtension(String),
     /// The MIME type is not `type/subtype`.
     #[error("\"{}\" is not a MIME type: write type/subtype without parameters, as in image/png", .0.escape_debug())]

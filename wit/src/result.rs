@@ -54,8 +54,7 @@ impl ToolResult {
     #[must_use]
     pub fn pending(request: Request) -> Self {
         #[cfg(not(target_family = "wasm"))]
-        let request =
-            if request.id.is_empty() { Request { id: Request::fresh_id(), ..request } } else { request };
+        let request = if request.id.is_empty() { Request { id: Request::fresh_id(), ..request } } else { request };
         let output = match &request.url {
             Some(url) => format!("{}\n{url}", request.prompt),
             None => request.prompt.clone(),

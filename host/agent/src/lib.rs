@@ -1,1 +1,28 @@
-//! .
+//! The core: the loop between a model and its tools, and calls that wait for an answer.
+//!
+//! It knows nothing of WebAssembly, HTTP, SQL or any provider's JSON. What it needs of them are two narrow traits:
+//! [`Catalog`] (list tools, call one) and [`Model`] (ask, read a stream).
+
+mod agent;
+mod answerer;
+mod budget;
+mod call;
+mod catalog;
+mod event;
+mod model;
+mod run;
+mod schema;
+mod suspension;
+mod transcript;
+
+pub use agent::{Agent, RunError, RunRequest};
+pub use answerer::{Answerer, Nobody, Question};
+pub use budget::{Budget, RunLimit};
+pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall};
+pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
+pub use event::{EventSink, NoEvents, RunEvent};
+pub use model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason, Usage};
+pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
+pub use schema::{ArgumentSchema, SchemaError};
+pub use suspension::ForeignAnswer;
+pub use transcript::{AssistantTurn, CallRequest, Message, ToolReply, Verbatim, is_balanced};

@@ -1,0 +1,342 @@
+//! The loop: ask the model, run the calls it wants, give it their results, until it has said all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::StreamExt as _;
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
+use toolcell_contract::{Answer, Failure, FailureCode};
+
+use crate::answerer::{Answerer, Nobody};
+use crate::budget::{Budget, RunLimit};
+use crate::call::{CallState, Caller};
+use crate::catalog::Catalog;
+use crate::event::{EventSink, NoEvents, RunEvent};
+use crate::model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason};
+use crate::run::{RunEnd, RunProgress, RunResult, SuspendedRun};
+use crate::transcript::{CallRequest, Message, ToolReply, is_balanced};
+
+/// A model, its tools, and who answers: everything that runs have in common.
+#[derive(Clone)]
+pub struct Agent {
+    model: Arc<dyn Model>,
+    catalog: Arc<dyn Catalog>,
+    answerer: Arc<dyn Answerer>,
+    budget: Budget,
+}
+
+/// One run.
+#[derive(Clone)]
+pub struct RunRequest {
+    /// Standing instructions for the model.
+    pub system: Option<String>,
+    /// The conversation so far; the last message is the person's.
+    pub messages: Vec<Message>,
+    /// Where events go.
+    pub events: Arc<dyn EventSink>,
+    /// Cancels the run: the model's stream and every call end at once.
+    pub cancel: CancellationToken,
+}
+
+impl RunRequest {
+    /// A run that starts a conversation.
+    #[must_use]
+    pub fn prompt(text: impl Into<String>) -> Self {
+        Self::conversation(vec![Message::user(text)])
+    }
+
+    /// A run that goes on with a conversation.
+    #[must_use]
+    pub fn conversation(messages: Vec<Message>) -> Self {
+        Self { system: None, messages, events: Arc::new(NoEvents), cancel: CancellationToken::new() }
+    }
+}
+
+/// Why a run cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The conversation has a call without its result, or a result without its call; every provider would refuse it.
+    #[error("the conversation is not balanced: every call needs exactly one result, straight after its turn")]
+    Unbalanced,
+    /// An answer belongs to no question that is open. The run is handed back as it was.
+    #[error("no open question has the id \"{id}\"")]
+    UnknownQuestion {
+        /// The answer's id.
+        id: String,
+        /// The run.
+        run: Box<SuspendedRun>,
+    },
+}
+
+impl Agent {
+    /// An agent without anybody to ask, with the default budget.
+    #[must_use]
+    pub fn new(model: Arc<dyn Model>, catalog: Arc<dyn Catalog>) -> Self {
+        Self { model, catalog, answerer: Arc::new(Nobody), budget: Budget::default() }
+    }
+
+    /// The same agent with someone who is asked when a call suspends.
+    #[must_use]
+    pub fn with_answerer(self, answerer: impl Answerer + 'static) -> Self {
+        Self { answerer: Arc::new(answerer), ..self }
+    }
+
+    /// The same agent with another budget for each run.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// Runs until the model has said all, a limit is reached, or a call waits and nobody answers.
+    ///
+    /// # Errors
+    /// [`RunError::Unbalanced`] when the conversation could not be sent to any provider. What fails later is in
+    /// [`RunResult::end`].
+    pub async fn run(&self, request: RunRequest) -> Result<RunResult, RunError> {
+        let RunRequest { system, messages, events, cancel } = request;
+        if !is_balanced(&messages) {
+            return Err(RunError::Unbalanced);
+        }
+        let progress = RunProgress::new(system, messages);
+        Ok(self.with_loop(&events, &cancel).drive(progress).await)
+    }
+
+    /// Goes on with a run that waits. Each answer runs its own call; the model is asked again when every call of the
+    /// turn has its result.
+    ///
+    /// # Errors
+    /// [`RunError::UnknownQuestion`] when an answer belongs to no open question; nothing was run then.
+    pub async fn resume(
+        &self,
+        run: SuspendedRun,
+        answers: Vec<Answer>,
+        events: Arc<dyn EventSink>,
+        cancel: CancellationToken,
+    ) -> Result<RunResult, RunError> {
+        if let Some(stray) = run.stray(&answers) {
+            return Err(RunError::UnknownQuestion { id: stray.id.clone(), run: Box::new(run) });
+        }
+        Ok(self.with_loop(&events, &cancel).resume(run, answers).await)
+    }
+
+    fn with_loop<'a>(&'a self, events: &'a Arc<dyn EventSink>, cancel: &'a CancellationToken) -> Loop<'a> {
+        let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel);
+        Loop { agent: self, caller, events, cancel }
+    }
+}
+
+impl RunProgress {
+    fn new(system: Option<String>, messages: Vec<Message>) -> Self {
+        Self {
+            id: format!("run-{}", uuid::Uuid::new_v4().simple()),
+            system,
+            messages,
+            records: Vec::new(),
+            turns: 0,
+            usage: crate::Usage::default(),
+            text: String::new(),
+            worked: std::time::Duration::ZERO,
+        }
+    }
+}
+
+/// One run while it is alive.
+struct Loop<'a> {
+    agent: &'a Agent,
+    caller: Caller<'a>,
+    events: &'a Arc<dyn EventSink>,
+    cancel: &'a CancellationToken,
+}
+
+impl Loop<'_> {
+    async fn drive(&self, mut run: RunProgress) -> RunResult {
+        loop {
+            let end = match self.turn(&mut run).await {
+                Ok(None) => RunEnd::Done,
+                Ok(Some(slots)) => match self.close_turn(&mut run, slots) {
+                    Ok(()) => continue,
+                    Err(slots) => {
+                        let progress = run.clone();
+                        RunEnd::Pending(Box::new(SuspendedRun { progress, slots }))
+                    }
+                },
+                Err(end) => end,
+            };
+            return self.end(run, end);
+        }
+    }
+
+    async fn resume(&self, suspended: SuspendedRun, answers: Vec<Answer>) -> RunResult {
+        let SuspendedRun { progress: mut run, slots } = suspended;
+        let mut answers: HashMap<_, _> = answers.into_iter().map(|answer| (answer.id.clone(), answer)).collect();
+        let steps = slots.into_iter().map(|slot| {
+            let answer = match &slot {
+                CallState::Open(open) => answers.remove(&open.request().id),
+                CallState::Finished(_) => None,
+            };
+            self.step(slot, answer)
+        });
+        let slots = join_all(steps).await;
+        match self.close_turn(&mut run, slots) {
+            Ok(()) => self.drive(run).await,
+            Err(slots) => {
+                let progress = run.clone();
+                self.end(run, RunEnd::Pending(Box::new(SuspendedRun { progress, slots })))
+            }
+        }
+    }
+
+    async fn step(&self, slot: CallState, answer: Option<Answer>) -> CallState {
+        match (slot, answer) {
+            (CallState::Open(open), Some(answer)) => {
+                self.caller.answer(&open, answer).await.unwrap_or(CallState::Open(open))
+            }
+            (slot, _) => slot,
+        }
+    }
+
+    /// Asks the model once and runs the calls it wants; `None` when it wants none.
+    async fn turn(&self, run: &mut RunProgress) -> Result<Option<Vec<CallState>>, RunEnd> {
+        self.check_budget(run)?;
+        let reply = self.ask(run).await?;
+        run.turns += 1;
+        run.usage += reply.usage;
+        self.events.emit(RunEvent::Usage { usage: reply.usage });
+        run.text.clone_from(&reply.turn.text);
+        if reply.stop == StopReason::Refused && !reply.turn.calls.is_empty() {
+            return Err(RunEnd::Failed(ModelError::Withheld));
+        }
+        let calls = reply.turn.calls.clone();
+        run.messages.push(Message::Assistant(reply.turn));
+        if calls.is_empty() {
+            return match reply.stop {
+                StopReason::Length => Err(RunEnd::Incomplete(RunLimit::Tokens)),
+                StopReason::Refused => Err(RunEnd::Failed(ModelError::Withheld)),
+                StopReason::Finished | StopReason::Other(_) => Ok(None),
+            };
+        }
+        let started = Instant::now();
+        let slots = self.run_calls(run, calls, &reply.stop).await;
+        // A person's time is not the run's: what the calls worked is counted, not how long they waited.
+        let worked = slots.iter().map(|slot| match slot {
+            CallState::Finished(record) => record.duration,
+            CallState::Open(_) => std::time::Duration::ZERO,
+        });
+        run.worked += worked.max().unwrap_or_default().min(started.elapsed());
+        Ok(Some(slots))
+    }
+
+    fn check_budget(&self, run: &RunProgress) -> Result<(), RunEnd> {
+        let budget = &self.agent.budget;
+        if self.cancel.is_cancelled() {
+            return Err(RunEnd::Cancelled);
+        }
+        if run.turns >= budget.turns_max.get() {
+            return Err(RunEnd::Incomplete(RunLimit::Turns));
+        }
+        if budget.tokens_max.is_some_and(|max| run.usage.total() >= max.get()) {
+            return Err(RunEnd::Incomplete(RunLimit::Tokens));
+        }
+        if run.worked >= budget.time_max {
+            return Err(RunEnd::Incomplete(RunLimit::Time));
+        }
+        Ok(())
+    }
+
+    /// One answer of the model. A stream that breaks off is an error: nothing of it is used.
+    async fn ask(&self, run: &mut RunProgress) -> Result<ModelReply, RunEnd> {
+        let tools = self.agent.catalog.tools();
+        let definitions: Vec<_> = tools.iter().map(|tool| &tool.definition).collect();
+        let prompt = Prompt { system: run.system.as_deref(), messages: &run.messages, tools: &definitions };
+        let started = Instant::now();
+        let time_left = self.agent.budget.time_max.saturating_sub(run.worked);
+        let reply = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(RunEnd::Cancelled),
+            () = tokio::time::sleep(time_left) => Err(RunEnd::Incomplete(RunLimit::Time)),
+            reply = self.collect(prompt) => reply.map_err(RunEnd::Failed),
+        };
+        run.worked += started.elapsed();
+        reply
+    }
+
+    async fn collect(&self, prompt: Prompt<'_>) -> Result<ModelReply, ModelError> {
+        let mut stream = self.agent.model.ask(prompt);
+        while let Some(event) = stream.next().await {
+            match event? {
+                ModelEvent::Text(text) => self.events.emit(RunEvent::Text { text }),
+                ModelEvent::Reasoning(text) => self.events.emit(RunEvent::Reasoning { text }),
+                ModelEvent::Finished(reply) => return Ok(reply),
+            }
+        }
+        Err(ModelError::Truncated)
+    }
+
+    /// All calls of a turn, at the same time, in call order.
+    async fn run_calls(&self, run: &RunProgress, calls: Vec<CallRequest>, stop: &StopReason) -> Vec<CallState> {
+        let last = calls.len() - 1;
+        let jobs = calls.into_iter().enumerate().map(|(index, request)| {
+            let call_id = format!("{}.{}.{index}", run.id, run.turns);
+            self.events.emit(RunEvent::ToolCall {
+                call_id: call_id.clone(),
+                name: request.name.clone(),
+                arguments: request.arguments.clone(),
+            });
+            let refusal = if index >= self.agent.budget.calls_per_turn_max.get() {
+                Some(Failure::with_detail(FailureCode::Busy, "this turn has too many calls: ask for fewer at once"))
+            } else if *stop == StopReason::Length && index == last {
+                half_a_call(&request)
+            } else {
+                None
+            };
+            async move {
+                match refusal {
+                    Some(failure) => self.caller.refuse(call_id, request, failure),
+                    None => self.caller.start(call_id, request).await,
+                }
+            }
+        });
+        join_all(jobs).await
+    }
+
+    /// Adds the results to the transcript, or hands the calls back while one of them waits.
+    fn close_turn(&self, run: &mut RunProgress, slots: Vec<CallState>) -> Result<(), Vec<CallState>> {
+        if slots.iter().any(|slot| matches!(slot, CallState::Open(_))) {
+            return Err(slots);
+        }
+        let records: Vec<_> = slots
+            .into_iter()
+            .filter_map(|slot| match slot {
+                CallState::Finished(record) => Some(*record),
+                CallState::Open(_) => None,
+            })
+            .collect();
+        let replies = records.iter().map(|record| ToolReply {
+            call_id: record.request.id.clone(),
+            name: record.request.name.clone(),
+            result: record.ending.result.clone(),
+        });
+        run.messages.push(Message::Tool { replies: replies.collect() });
+        run.records.extend(records);
+        Ok(())
+    }
+
+    fn end(&self, run: RunProgress, end: RunEnd) -> RunResult {
+        let RunProgress { messages, records, turns, usage, text, .. } = run;
+        let model = self.agent.model.name().to_owned();
+        let result = RunResult { end, text, messages, tool_calls: records, turns, usage, model };
+        self.events.emit(RunEvent::Done { status: result.status() });
+        result
+    }
+}
+
+/// The model reached its limit of output inside its last call. Arguments that do not parse are refused anyway; an empty
+/// text would pass for an empty object.
+fn half_a_call(request: &CallRequest) -> Option<Failure> {
+    request.arguments.trim().is_empty().then(|| {
+        Failure::with_detail(FailureCode::InvalidArguments, "they were cut off by the model's limit of output")
+    })
+}

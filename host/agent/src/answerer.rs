@@ -1,0 +1,57 @@
+//! Who answers while a run is alive: a terminal, a web page, another program.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt as _};
+use serde_json::Value;
+use toolcell_contract::{Answer, Digest, Request};
+
+/// What a person decides on: the tool's question, and what the host itself knows about the call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// The host's id of the call.
+    pub call_id: String,
+    /// The tool that asks.
+    pub tool: String,
+    /// The arguments of the call.
+    pub arguments: Value,
+    /// The component whose code will run.
+    pub digest: Option<Digest>,
+    /// The question in the tool's own words.
+    pub request: Request,
+}
+
+/// Someone who can be asked while the run waits.
+///
+/// Every async closure from a [`Question`] to an `Option<Answer>` is one. It may be asked several questions at the same
+/// time, and its future is dropped when the question lapses or the run is cancelled.
+pub trait Answerer: Send + Sync {
+    /// Waits for an answer. `None` says that nobody is there: the call stays open and the run ends as pending.
+    fn wait_for(&self, question: Question) -> BoxFuture<'_, Option<Answer>>;
+}
+
+impl<F, Fut> Answerer for F
+where
+    F: Fn(Question) -> Fut + Send + Sync,
+    Fut: Future<Output = Option<Answer>> + Send + 'static,
+{
+    fn wait_for(&self, question: Question) -> BoxFuture<'_, Option<Answer>> {
+        self(question).boxed()
+    }
+}
+
+/// Nobody: every call that suspends stays open.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+impl Answerer for Nobody {
+    fn wait_for(&self, _question: Question) -> BoxFuture<'_, Option<Answer>> {
+        futures::future::ready(None).boxed()
+    }
+}
+
+impl Answerer for Arc<dyn Answerer> {
+    fn wait_for(&self, question: Question) -> BoxFuture<'_, Option<Answer>> {
+        self.as_ref().wait_for(question)
+    }
+}

@@ -1,0 +1,319 @@
+//! One call, from what the model wrote to its result: checked, executed, asked about, executed again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use toolcell_contract::{Answer, CallContext, Failure, FailureCode, Outcome, Request, Suspension, ToolResult};
+
+use crate::answerer::{Answerer, Question};
+use crate::budget::Budget;
+use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
+use crate::event::{EventSink, RunEvent};
+use crate::suspension::{self, ForeignAnswer, Settled, settle};
+use crate::transcript::CallRequest;
+
+/// How a call ended: its result, and the host's code where the host made that result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallEnding {
+    /// What the model reads.
+    pub result: ToolResult,
+    /// Set by the host alone, never read out of a tool's text.
+    pub code: Option<FailureCode>,
+}
+
+impl From<ToolResult> for CallEnding {
+    fn from(result: ToolResult) -> Self {
+        Self { result, code: None }
+    }
+}
+
+impl From<Failure> for CallEnding {
+    fn from(failure: Failure) -> Self {
+        Self { code: Some(failure.code), result: failure.into() }
+    }
+}
+
+/// A call that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallRecord {
+    /// The host's id of the call.
+    pub call_id: String,
+    /// What the model wrote.
+    pub request: CallRequest,
+    /// How it ended.
+    pub ending: CallEnding,
+    /// Time inside the sandbox, all executions together.
+    pub duration: Duration,
+}
+
+/// A call that waits for an answer. It holds nothing but data.
+#[derive(Debug, Clone)]
+pub struct OpenCall {
+    call: PreparedCall,
+    suspension: Suspension,
+    rounds: u32,
+}
+
+impl OpenCall {
+    /// The result that stands for the call while it waits.
+    #[must_use]
+    pub fn result(&self) -> ToolResult {
+        ToolResult::pending(self.suspension.request.clone())
+    }
+
+    /// The question.
+    #[must_use]
+    pub fn request(&self) -> &Request {
+        &self.suspension.request
+    }
+
+    /// The question with what the host knows about the call.
+    #[must_use]
+    pub fn question(&self) -> Question {
+        Question {
+            call_id: self.call.call_id.clone(),
+            tool: self.call.tool.definition.name.clone(),
+            arguments: self.call.arguments.clone(),
+            digest: self.call.tool.digest,
+            request: self.suspension.request.clone(),
+        }
+    }
+
+    /// What the model wrote.
+    #[must_use]
+    pub fn call_request(&self) -> &CallRequest {
+        &self.call.request
+    }
+
+    /// The host's id of the call.
+    #[must_use]
+    pub fn call_id(&self) -> &str {
+        &self.call.call_id
+    }
+}
+
+/// Where a call stands.
+#[derive(Debug, Clone)]
+pub enum CallState {
+    /// It has its result.
+    Finished(Box<CallRecord>),
+    /// It waits.
+    Open(Box<OpenCall>),
+}
+
+/// A call whose tool is found and whose arguments fit.
+#[derive(Debug, Clone)]
+struct PreparedCall {
+    call_id: String,
+    request: CallRequest,
+    tool: Arc<Tool>,
+    arguments: Value,
+    spent: Duration,
+}
+
+/// Runs calls: the one place where a tool is executed, for a run and for a single call alike.
+pub struct Caller<'a> {
+    catalog: &'a dyn Catalog,
+    answerer: &'a dyn Answerer,
+    budget: &'a Budget,
+    events: &'a Arc<dyn EventSink>,
+    cancel: &'a CancellationToken,
+    /// Held while a tool executes, never while a call waits.
+    running: Semaphore,
+}
+
+impl<'a> Caller<'a> {
+    /// A caller of the catalogue's tools. Cancelling `cancel` ends its calls with the code `cancelled`.
+    #[must_use]
+    pub fn new(
+        catalog: &'a dyn Catalog,
+        answerer: &'a dyn Answerer,
+        budget: &'a Budget,
+        events: &'a Arc<dyn EventSink>,
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let running = Semaphore::new(budget.calls_at_once_max.get());
+        Self { catalog, answerer, budget, events, cancel, running }
+    }
+
+    /// Runs a call to its end, or until it waits and nobody is there to answer.
+    pub async fn start(&self, call_id: String, request: CallRequest) -> CallState {
+        match self.prepare(&call_id, &request) {
+            Ok(call) => self.go_on(call, Settled::Run(CallContext::first(call_id)), 0).await,
+            Err(failure) => self.refuse(call_id, request, failure),
+        }
+    }
+
+    /// Goes on with a call that waits.
+    ///
+    /// # Errors
+    /// [`ForeignAnswer`] when the answer is for another question; the call still waits then.
+    pub async fn answer(&self, open: &OpenCall, answer: Answer) -> Result<CallState, ForeignAnswer> {
+        let settled = self.settle(open, answer)?;
+        Ok(self.go_on(open.call.clone(), settled, open.rounds).await)
+    }
+
+    /// Ends a call without running it.
+    pub(crate) fn refuse(&self, call_id: String, request: CallRequest, failure: Failure) -> CallState {
+        self.finish(CallRecord { call_id, request, ending: failure.into(), duration: Duration::ZERO })
+    }
+
+    fn prepare(&self, call_id: &str, request: &CallRequest) -> Result<PreparedCall, Failure> {
+        let tools = self.catalog.tools();
+        let Some(tool) = tools.iter().find(|tool| tool.definition.name == request.name) else {
+            return Err(unknown_tool(&tools));
+        };
+        let arguments = tool.schema.check(&request.arguments)?;
+        let (call_id, request, tool) = (call_id.to_owned(), request.clone(), Arc::clone(tool));
+        Ok(PreparedCall { call_id, request, tool, arguments, spent: Duration::ZERO })
+    }
+
+    /// Executes, asks and executes again, until there is a result or nobody answers.
+    async fn go_on(&self, mut call: PreparedCall, mut settled: Settled, mut rounds: u32) -> CallState {
+        loop {
+            let context = match settled {
+                Settled::Run(context) => context,
+                Settled::Refused(ending) => return self.finish(call.ended(ending)),
+            };
+            let suspension = match self.execute(&mut call, context).await {
+                Outcome::Done(result) => return self.finish(call.ended(result.into())),
+                Outcome::Failed(failure) => return self.finish(call.ended(failure.into())),
+                Outcome::Suspended(suspension) => suspension,
+            };
+            if rounds >= self.budget.suspensions_per_call_max {
+                let ending = suspension::unresolved(&suspension.request);
+                return self.finish(call.ended(ending));
+            }
+            rounds += 1;
+            let open = OpenCall { call, suspension, rounds };
+            let next = match self.wait(&open).await {
+                Some(answer) => self.settle(&open, answer).inspect_err(|foreign| tracing::warn!(%foreign, "not used")),
+                None => return CallState::Open(Box::new(open)),
+            };
+            let Ok(next) = next else { return CallState::Open(Box::new(open)) };
+            (call, settled) = (open.call, next);
+        }
+    }
+
+    fn settle(&self, open: &OpenCall, answer: Answer) -> Result<Settled, ForeignAnswer> {
+        let ok = answer.ok;
+        let settled = settle(&open.call.call_id, &open.suspension, answer, OffsetDateTime::now_utc())?;
+        let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
+        self.events.emit(RunEvent::Answered { call_id, name, ok });
+        Ok(settled)
+    }
+
+    /// One execution; a cancelled one is dropped, and the tool with it.
+    async fn execute(&self, call: &mut PreparedCall, context: CallContext) -> Outcome {
+        let job = Call { tool: Arc::clone(&call.tool), arguments: call.arguments.to_string(), context };
+        let observer = Arc::new(CallObserver {
+            events: Arc::clone(self.events),
+            call_id: call.call_id.clone(),
+            name: call.request.name.clone(),
+        });
+        let run = async {
+            let _permit = self.running.acquire().await;
+            self.catalog.call(job, observer).await
+        };
+        let Some(Execution { outcome, log, duration }) = self.cancel.run_until_cancelled(run).await else {
+            return Outcome::Failed(Failure::new(FailureCode::Cancelled));
+        };
+        call.spent += duration;
+        for line in log {
+            let (call_id, name) = (call.call_id.clone(), call.request.name.clone());
+            self.events.emit(RunEvent::Log { call_id, name, line });
+        }
+        outcome
+    }
+
+    /// Asks, until there is an answer, the question lapses, or the run is cancelled.
+    async fn wait(&self, open: &OpenCall) -> Option<Answer> {
+        let request = open.suspension.request.clone();
+        let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
+        let id = request.id.clone();
+        self.events.emit(RunEvent::Pending { call_id, name, request });
+        let expiry = async {
+            match suspension::expiry(&open.suspension.request) {
+                Some(end) => tokio::time::sleep((end - OffsetDateTime::now_utc()).unsigned_abs()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Some(Answer::decline(id, "cancelled")),
+            answer = self.answerer.wait_for(open.question()) => answer,
+            () = expiry => Some(Answer::decline(id, "expired")),
+        }
+    }
+
+    fn finish(&self, record: CallRecord) -> CallState {
+        self.events.emit(RunEvent::ToolResult {
+            call_id: record.call_id.clone(),
+            name: record.request.name.clone(),
+            result: record.ending.result.clone(),
+        });
+        CallState::Finished(Box::new(record))
+    }
+}
+
+impl PreparedCall {
+    fn ended(self, ending: CallEnding) -> CallRecord {
+        CallRecord { call_id: self.call_id, request: self.request, ending, duration: self.spent }
+    }
+}
+
+/// The names are checked ones, so they are safe to repeat; the name that the model wrote is not repeated.
+fn unknown_tool(tools: &[Arc<Tool>]) -> Failure {
+    let names: Vec<_> = tools.iter().map(|tool| tool.definition.name.as_str()).collect();
+    match names.as_slice() {
+        [] => Failure::with_detail(FailureCode::UnknownTool, "there are no tools"),
+        names => Failure::with_detail(FailureCode::UnknownTool, format!("the tools are: {}", names.join(", "))),
+    }
+}
+
+struct CallObserver {
+    events: Arc<dyn EventSink>,
+    call_id: String,
+    name: String,
+}
+
+impl Observer for CallObserver {
+    fn progress(&self, progress: Progress) {
+        let (call_id, name) = (self.call_id.clone(), self.name.clone());
+        self.events.emit(RunEvent::Progress { call_id, name, progress });
+    }
+}
+
+/// The flat object that a call is in the JSON of a run.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallRecordJson<'a> {
+    call_id: &'a str,
+    name: &'a str,
+    arguments: Value,
+    #[serde(flatten)]
+    result: &'a ToolResult,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<FailureCode>,
+    duration_ms: u64,
+}
+
+impl Serialize for CallRecord {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = &self.request.arguments;
+        CallRecordJson {
+            call_id: &self.call_id,
+            name: &self.request.name,
+            arguments: serde_json::from_str(written).unwrap_or_else(|_| Value::String(written.clone())),
+            result: &self.ending.result,
+            code: self.ending.code,
+            duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
+        }
+        .serialize(serializer)
+    }
+}

@@ -1,0 +1,109 @@
+//! What happens during a run, as it happens.
+
+use serde::{Deserialize, Serialize};
+use toolcell_contract::{Request, ToolResult};
+
+use crate::catalog::{LogLine, Progress};
+use crate::model::Usage;
+use crate::run::RunStatus;
+
+/// Something that happened during a run. In JSON each has a `type`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+#[non_exhaustive]
+pub enum RunEvent {
+    /// The model said more.
+    Text {
+        /// The new piece.
+        text: String,
+    },
+    /// The model reasoned more, where its provider shows it.
+    Reasoning {
+        /// The new piece.
+        text: String,
+    },
+    /// The model asked for a call.
+    ToolCall {
+        /// The host's id of the call: the same in every event about it, and in the tool's own context.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// What should be a JSON object, as the model wrote it.
+        arguments: String,
+    },
+    /// A tool says how far it has come.
+    Progress {
+        /// Which call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// How far.
+        progress: Progress,
+    },
+    /// A tool printed or logged something.
+    Log {
+        /// Which call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// The line.
+        line: LogLine,
+    },
+    /// A call waits for an answer.
+    Pending {
+        /// Which call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// The question.
+        request: Request,
+    },
+    /// A call was answered.
+    Answered {
+        /// Which call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// Whether the answer was yes.
+        ok: bool,
+    },
+    /// A call has its result.
+    ToolResult {
+        /// Which call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// The result.
+        result: ToolResult,
+    },
+    /// The model finished a turn.
+    Usage {
+        /// Tokens of this turn.
+        usage: Usage,
+    },
+    /// The run ended; the last event.
+    Done {
+        /// How.
+        status: RunStatus,
+    },
+}
+
+/// Where the events of a run go. It is called from the run itself: what takes long belongs behind a queue.
+pub trait EventSink: Send + Sync {
+    /// Takes one event.
+    fn emit(&self, event: RunEvent);
+}
+
+impl<F: Fn(RunEvent) + Send + Sync> EventSink for F {
+    fn emit(&self, event: RunEvent) {
+        self(event);
+    }
+}
+
+/// A sink for whoever only wants the result.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoEvents;
+
+impl EventSink for NoEvents {
+    fn emit(&self, _event: RunEvent) {}
+}

@@ -1,0 +1,152 @@
+//! The result of a run, and a run that waits.
+
+use serde::ser::SerializeStruct as _;
+use serde::{Deserialize, Serialize, Serializer};
+use toolcell_contract::{Answer, Request};
+
+use crate::budget::RunLimit;
+use crate::call::{CallRecord, CallState, OpenCall};
+use crate::model::{ModelError, Usage};
+use crate::transcript::Message;
+
+/// How a run ended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// The model has said all.
+    Done,
+    /// A call waits for an answer.
+    Pending,
+    /// A limit ended it.
+    Incomplete,
+    /// The model could not be asked.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum RunEnd {
+    /// The model has said all.
+    Done,
+    /// At least one call waits for an answer, and nobody was there. [`crate::Agent::resume`] goes on.
+    Pending(Box<SuspendedRun>),
+    /// A limit ended it. The transcript is balanced, so a new run can go on from it.
+    Incomplete(RunLimit),
+    /// The model could not be asked. The transcript is balanced.
+    Failed(ModelError),
+    /// It was cancelled. The transcript is balanced.
+    Cancelled,
+}
+
+/// What came of a run.
+///
+/// In JSON: `{"status", "text", "messages", "toolCalls", "turns", "usage", "model"}`, with `limit`, `error`, and
+/// `pending` (the first question in call order) and `pendings` (all) where they apply.
+#[derive(Debug)]
+pub struct RunResult {
+    /// How it ended.
+    pub end: RunEnd,
+    /// What the model said last.
+    pub text: String,
+    /// The whole transcript.
+    pub messages: Vec<Message>,
+    /// Every call that has ended, in call order.
+    pub tool_calls: Vec<CallRecord>,
+    /// Times that the model answered.
+    pub turns: u32,
+    /// Tokens of all turns.
+    pub usage: Usage,
+    /// The model's name.
+    pub model: String,
+}
+
+impl RunResult {
+    /// How it ended, in one word.
+    #[must_use]
+    pub fn status(&self) -> RunStatus {
+        match self.end {
+            RunEnd::Done => RunStatus::Done,
+            RunEnd::Pending(_) => RunStatus::Pending,
+            RunEnd::Incomplete(_) => RunStatus::Incomplete,
+            RunEnd::Failed(_) => RunStatus::Failed,
+            RunEnd::Cancelled => RunStatus::Cancelled,
+        }
+    }
+
+    /// The first open question in call order.
+    #[must_use]
+    pub fn pending(&self) -> Option<&Request> {
+        self.pendings().next()
+    }
+
+    /// All open questions, in call order.
+    pub fn pendings(&self) -> impl Iterator<Item = &Request> {
+        let suspended = match &self.end {
+            RunEnd::Pending(suspended) => Some(suspended),
+            _ => None,
+        };
+        suspended.into_iter().flat_map(|suspended| suspended.open()).map(OpenCall::request)
+    }
+}
+
+impl Serialize for RunResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("RunResult", 11)?;
+        object.serialize_field("status", &self.status())?;
+        object.serialize_field("text", &self.text)?;
+        object.serialize_field("messages", &self.messages)?;
+        object.serialize_field("toolCalls", &self.tool_calls)?;
+        object.serialize_field("turns", &self.turns)?;
+        object.serialize_field("usage", &self.usage)?;
+        object.serialize_field("model", &self.model)?;
+        match &self.end {
+            RunEnd::Incomplete(limit) => object.serialize_field("limit", limit)?,
+            RunEnd::Failed(error) => object.serialize_field("error", &error.to_string())?,
+            RunEnd::Pending(_) => {
+                object.serialize_field("pending", &self.pending())?;
+                object.serialize_field("pendings", &self.pendings().collect::<Vec<_>>())?;
+            }
+            RunEnd::Done | RunEnd::Cancelled => {}
+        }
+        object.end()
+    }
+}
+
+/// A run that waits: nothing but data, and everything that is needed to go on.
+#[derive(Debug)]
+pub struct SuspendedRun {
+    pub(crate) progress: RunProgress,
+    /// The calls of the last turn, in call order.
+    pub(crate) slots: Vec<CallState>,
+}
+
+impl SuspendedRun {
+    /// The calls that wait, in call order.
+    pub fn open(&self) -> impl Iterator<Item = &OpenCall> {
+        self.slots.iter().filter_map(|slot| match slot {
+            CallState::Open(open) => Some(open.as_ref()),
+            CallState::Finished(_) => None,
+        })
+    }
+
+    /// The first of these answers that belongs to no open call.
+    pub(crate) fn stray<'a>(&self, answers: &'a [Answer]) -> Option<&'a Answer> {
+        answers.iter().find(|answer| !self.open().any(|open| open.request().id == answer.id))
+    }
+}
+
+/// What a run has done so far.
+#[derive(Debug, Clone)]
+pub(crate) struct RunProgress {
+    /// Unguessable; call ids begin with it.
+    pub(crate) id: String,
+    pub(crate) system: Option<String>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) records: Vec<CallRecord>,
+    pub(crate) turns: u32,
+    pub(crate) usage: Usage,
+    pub(crate) text: String,
+    pub(crate) worked: std::time::Duration,
+}

@@ -1,0 +1,129 @@
+//! What an answer means for a call that waits. Pure: it is told the time.
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use toolcell_contract::{Answer, CallContext, FailureCode, Request, Suspension, ToolResult};
+
+use crate::call::CallEnding;
+
+/// An answer that belongs to another question.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the answer is for \"{answered}\", but the question is \"{asked}\": answer with the id of the question")]
+pub struct ForeignAnswer {
+    /// The id in the answer.
+    pub answered: String,
+    /// The id of the question.
+    pub asked: String,
+}
+
+/// What a call does next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Settled {
+    /// The tool runs, with this context.
+    Run(CallContext),
+    /// The tool does not run; this is the result.
+    Refused(CallEnding),
+}
+
+/// Decides what follows from an answer that arrives at `now`.
+pub(crate) fn settle(
+    call_id: &str,
+    suspension: &Suspension,
+    answer: Answer,
+    now: OffsetDateTime,
+) -> Result<Settled, ForeignAnswer> {
+    let Suspension { request, guest_id, state } = suspension;
+    if answer.id != request.id {
+        return Err(ForeignAnswer { answered: answer.id, asked: request.id.clone() });
+    }
+    if expiry(request).is_some_and(|end| end <= now) {
+        return Ok(Settled::Refused(refused(request, FailureCode::Expired)));
+    }
+    if !answer.ok {
+        let code = match answer.reason.as_deref() {
+            Some("expired") => FailureCode::Expired,
+            Some("cancelled") => FailureCode::Cancelled,
+            _ => FailureCode::Declined,
+        };
+        return Ok(Settled::Refused(refused(request, code)));
+    }
+    let answer = Answer { id: guest_id.clone().unwrap_or(answer.id), ..answer };
+    Ok(Settled::Run(CallContext::retry(call_id, answer, state.clone())))
+}
+
+/// The result of a call whose question was declined, cancelled, or not answered in time.
+pub(crate) fn refused(request: &Request, code: FailureCode) -> CallEnding {
+    ending(format!("declined/expired: {}", request.prompt), code)
+}
+
+/// The result of a call that asks again although it was answered.
+pub(crate) fn unresolved(request: &Request) -> CallEnding {
+    ending(format!("unresolved: {}", request.prompt), FailureCode::Unresolved)
+}
+
+fn ending(output: String, code: FailureCode) -> CallEnding {
+    CallEnding { result: ToolResult::error(output).with_metadata("code", code.as_str()), code: Some(code) }
+}
+
+/// When a question lapses. The sandbox has checked the text; one that cannot be read never lapses by itself.
+pub(crate) fn expiry(request: &Request) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(request.expires_at.as_deref()?, &Rfc3339).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    const NOW: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
+
+    fn suspension(guest_id: Option<&str>, expires_at: Option<&str>) -> Suspension {
+        let request = Request { expires_at: expires_at.map(Into::into), ..Request::approval("gpu?").with_id("pnd-1") };
+        Suspension { request, guest_id: guest_id.map(Into::into), state: Some(vec![7]) }
+    }
+
+    fn refusal(output: &str, code: FailureCode) -> Settled {
+        let result = ToolResult::error(output).with_metadata("code", code.as_str());
+        Settled::Refused(CallEnding { result, code: Some(code) })
+    }
+
+    #[test]
+    fn a_yes_runs_the_call_again_with_answer_and_state() {
+        let settled = settle("c1", &suspension(None, None), Answer::approve("pnd-1"), NOW).unwrap();
+        assert_eq!(settled, Settled::Run(CallContext::retry("c1", Answer::approve("pnd-1"), Some(vec![7]))));
+    }
+
+    #[test]
+    fn a_tool_that_chose_an_id_gets_its_own_back() {
+        let settled = settle("c1", &suspension(Some("mine"), None), Answer::approve("pnd-1"), NOW).unwrap();
+        assert_eq!(settled, Settled::Run(CallContext::retry("c1", Answer::approve("mine"), Some(vec![7]))));
+    }
+
+    #[test]
+    fn a_no_is_the_result_and_says_which_no() {
+        for (reason, code) in [
+            ("declined", FailureCode::Declined),
+            ("cancelled", FailureCode::Cancelled),
+            ("expired", FailureCode::Expired),
+            ("not today", FailureCode::Declined),
+        ] {
+            let settled = settle("c1", &suspension(None, None), Answer::decline("pnd-1", reason), NOW).unwrap();
+            assert_eq!(settled, refusal("declined/expired: gpu?", code), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_answer_after_the_end_counts_as_none() {
+        let yes = || Answer::approve("pnd-1");
+        let late = settle("c1", &suspension(None, Some("2026-12-01T12:00:00Z")), yes(), NOW).unwrap();
+        assert_eq!(late, refusal("declined/expired: gpu?", FailureCode::Expired));
+        let in_time = settle("c1", &suspension(None, Some("2026-12-01T12:00:01Z")), yes(), NOW).unwrap();
+        assert!(matches!(in_time, Settled::Run(_)));
+    }
+
+    #[test]
+    fn an_answer_to_another_question_changes_nothing() {
+        let error = settle("c1", &suspension(None, None), Answer::approve("pnd-2"), NOW).unwrap_err();
+        assert_eq!(error, ForeignAnswer { answered: "pnd-2".into(), asked: "pnd-1".into() });
+    }
+}

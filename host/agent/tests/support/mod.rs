@@ -1,0 +1,159 @@
+//! Stand-ins for the two traits that the loop needs: a model that plays replies, tools that are closures.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt as _};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use serde_json::json;
+use toolcell_agent::{
+    Agent, AssistantTurn, Call, CallRequest, Catalog, EventSink, Execution, Message, Model, ModelError, ModelEvent,
+    ModelReply, Observer, Prompt, RunEvent, RunRequest, StopReason, Tool, Usage, is_balanced,
+};
+use toolcell_contract::{Definition, Outcome, Request, Suspension, ToolResult};
+
+/// One reply of the fake model.
+#[derive(Clone)]
+pub enum Reply {
+    Turn { text: &'static str, calls: Vec<(&'static str, &'static str)>, stop: StopReason },
+    CutOff(&'static str),
+    Silent,
+}
+
+pub fn say(text: &'static str) -> Reply {
+    Reply::Turn { text, calls: Vec::new(), stop: StopReason::Finished }
+}
+
+pub fn call(calls: &[(&'static str, &'static str)]) -> Reply {
+    Reply::Turn { text: "", calls: calls.to_vec(), stop: StopReason::Finished }
+}
+
+/// A model that plays replies in order, and remembers what it was sent.
+pub struct FakeModel {
+    replies: Mutex<Vec<Reply>>,
+    pub sent: Mutex<Vec<Vec<Message>>>,
+}
+
+impl FakeModel {
+    pub fn new(replies: &[Reply]) -> Arc<Self> {
+        let replies = replies.iter().rev().cloned().collect();
+        Arc::new(Self { replies: Mutex::new(replies), sent: Mutex::default() })
+    }
+}
+
+impl Model for FakeModel {
+    fn name(&self) -> &str {
+        "fake"
+    }
+
+    fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
+        assert!(is_balanced(prompt.messages), "an unbalanced transcript was sent: {:?}", prompt.messages);
+        self.sent.lock().unwrap().push(prompt.messages.to_vec());
+        let turn = self.sent.lock().unwrap().len();
+        let (text, calls, stop) = match self.replies.lock().unwrap().pop().expect("asked once more than expected") {
+            Reply::Turn { text, calls, stop } => (text, calls, stop),
+            Reply::CutOff(text) => return stream::iter([Ok(ModelEvent::Text(text.into()))]).boxed(),
+            Reply::Silent => return stream::pending().boxed(),
+        };
+        let calls = calls.iter().enumerate().map(|(index, (name, arguments))| CallRequest {
+            id: format!("call_{turn}_{index}"),
+            name: (*name).into(),
+            arguments: (*arguments).into(),
+        });
+        let turn = AssistantTurn { text: text.into(), calls: calls.collect(), verbatim: None };
+        let usage = Usage { input_tokens: 10, output_tokens: 5 };
+        let finished = ModelEvent::Finished(ModelReply { turn, stop, usage });
+        stream::iter([Ok(ModelEvent::Text(text.into())), Ok(finished)]).boxed()
+    }
+}
+
+type Body = Box<dyn Fn(Call) -> BoxFuture<'static, Outcome> + Send + Sync>;
+
+/// Tools that are closures, and every call that reached one.
+#[derive(Default)]
+pub struct FakeCatalog {
+    tools: Vec<(Arc<Tool>, Body)>,
+    pub calls: Mutex<Vec<Call>>,
+}
+
+impl FakeCatalog {
+    pub fn with<Fut>(mut self, name: &str, body: impl Fn(Call) -> Fut + Send + Sync + 'static) -> Self
+    where
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        let definition = Definition {
+            name: name.into(),
+            title: None,
+            description: "a tool".into(),
+            input_schema: json!({"type": "object", "properties": {"n": {"type": "integer"}}}),
+            output_schema: None,
+            annotations: None,
+        };
+        let tool = Arc::new(Tool::new(definition, None).unwrap());
+        self.tools.push((tool, Box::new(move |call| body(call).boxed())));
+        self
+    }
+
+    /// A tool that gives its arguments back.
+    pub fn with_echo(self) -> Self {
+        self.with("echo", |call| async move { Outcome::Done(ToolResult::ok(call.arguments)) })
+    }
+
+    /// A tool that asks before it runs: `approved: gpu` after a yes.
+    pub fn with_gpu(self) -> Self {
+        self.with("gpu", |call| async move {
+            match call.context.answer {
+                Some(answer) if answer.ok => Outcome::Done(ToolResult::ok("approved: gpu")),
+                _ => suspended("Use the gpu?"),
+            }
+        })
+    }
+}
+
+/// A suspension under a fresh id.
+pub fn suspended(prompt: &str) -> Outcome {
+    let request = Request::approval(prompt).with_id(Request::fresh_id());
+    Outcome::Suspended(Suspension { request, guest_id: None, state: Some(b"state".to_vec()) })
+}
+
+impl Catalog for FakeCatalog {
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        self.tools.iter().map(|(tool, _)| Arc::clone(tool)).collect()
+    }
+
+    fn call<'a>(&'a self, call: Call, _observer: Arc<dyn Observer>) -> BoxFuture<'a, Execution> {
+        let (_, body) = self.tools.iter().find(|(tool, _)| Arc::ptr_eq(tool, &call.tool)).unwrap();
+        self.calls.lock().unwrap().push(call.clone());
+        let body = body(call);
+        async { Execution { outcome: body.await, log: Vec::new(), duration: Duration::from_millis(3) } }.boxed()
+    }
+}
+
+/// Everything that a test looks at.
+pub struct Stage {
+    pub model: Arc<FakeModel>,
+    pub catalog: Arc<FakeCatalog>,
+    pub agent: Agent,
+    pub events: Arc<Mutex<Vec<RunEvent>>>,
+}
+
+impl Stage {
+    pub fn new(catalog: FakeCatalog, replies: &[Reply]) -> Self {
+        let (model, catalog) = (FakeModel::new(replies), Arc::new(catalog));
+        let agent = Agent::new(model.clone(), catalog.clone());
+        Self { model, catalog, agent, events: Arc::default() }
+    }
+
+    pub fn sink(&self) -> Arc<dyn EventSink> {
+        let events = Arc::clone(&self.events);
+        Arc::new(move |event| events.lock().unwrap().push(event))
+    }
+
+    pub fn request(&self) -> RunRequest {
+        RunRequest { events: self.sink(), ..RunRequest::prompt("go") }
+    }
+
+    pub fn times_called(&self, name: &str) -> usize {
+        self.catalog.calls.lock().unwrap().iter().filter(|call| call.tool.definition.name == name).count()
+    }
+}
