@@ -1,0 +1,251 @@
+//! From a prompt to the body of a request.
+
+use serde_json::{Map, Value, json};
+use toolcell_agent::{AssistantTurn, CallRequest, Message, ToolReply};
+use toolcell_contract::limits::{ARGUMENTS_BYTES_MAX, NAME_BYTES_MAX};
+use toolcell_contract::{ContentPart, Definition};
+
+use super::{ChatExchange, ChatQuirks, MediaSupport, ReasoningEcho, WIRE, media};
+
+/// What a model reads where a tool said nothing: several servers refuse a message without content.
+const NO_OUTPUT: &str = "(no output)";
+
+/// The fields of an assistant's message that OpenAI knows; it refuses others.
+const ASSISTANT_FIELDS: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
+
+/// The fields of a call that OpenAI knows.
+const CALL_FIELDS: [&str; 3] = ["id", "type", "function"];
+
+/// A request, and how many media it carries.
+pub(super) struct Encoded {
+    pub(super) body: Value,
+    pub(super) media: usize,
+}
+
+/// Encodes a prompt.
+pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> Encoded {
+    let ChatExchange { prompt, model, quirks, output_tokens_max } = exchange;
+    let mut messages = Messages { list: Vec::new(), media: 0, quirks, support };
+    if let Some(system) = prompt.system.filter(|text| !text.is_empty()) {
+        messages.list.push(json!({"role": "system", "content": system}));
+    }
+    for (index, message) in prompt.messages.iter().enumerate() {
+        match message {
+            Message::User { content } => messages.user(content),
+            Message::Assistant(turn) => messages.assistant(index, turn),
+            // A result names its call by the place of the turn before it.
+            Message::Tool { replies } => messages.replies(index.saturating_sub(1), replies),
+        }
+    }
+    let mut body = json!({
+        "model": model,
+        "messages": messages.list,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    });
+    if let Some(tokens) = output_tokens_max {
+        body[quirks.output_limit_key] = json!(tokens);
+    }
+    // An empty list of tools is refused, and so is a choice of tools without tools.
+    if !prompt.tools.is_empty() {
+        body["tools"] = prompt.tools.iter().map(|tool| function(tool)).collect();
+    }
+    Encoded { body, media: messages.media }
+}
+
+struct Messages<'a> {
+    list: Vec<Value>,
+    media: usize,
+    quirks: &'a ChatQuirks,
+    support: &'a MediaSupport,
+}
+
+impl Messages<'_> {
+    fn user(&mut self, content: &[ContentPart]) {
+        let texts: Vec<_> = content.iter().filter_map(text_of).collect();
+        let content = if texts.len() == content.len() {
+            // The oldest and best understood form.
+            json!(texts.join("\n\n"))
+        } else {
+            content.iter().filter_map(|part| self.user_part(part)).collect()
+        };
+        self.list.push(json!({"role": "user", "content": content}));
+    }
+
+    fn user_part(&mut self, part: &ContentPart) -> Option<Value> {
+        let media = match part {
+            ContentPart::Text(text) => return Some(text_part(text)).filter(|_| !text.is_empty()),
+            ContentPart::Media(media) => media,
+        };
+        let sent = media::content_part(media, self.support);
+        self.media += usize::from(sent.is_some());
+        Some(sent.unwrap_or_else(|| text_part(&media::placeholder(media))))
+    }
+
+    fn assistant(&mut self, index: usize, turn: &AssistantTurn) {
+        let own = turn.verbatim.as_ref().filter(|verbatim| verbatim.wire == WIRE);
+        let own = own.and_then(|verbatim| verbatim.value.as_object()).filter(|message| tells_the_same(message, turn));
+        let mut message = own.cloned().unwrap_or_else(|| rebuilt(turn));
+        if let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
+            for (position, call) in calls.iter_mut().enumerate() {
+                self.mend_call(call, index, position);
+            }
+        }
+        self.mend_fields(&mut message);
+        self.list.push(Value::Object(message));
+    }
+
+    /// Changes of a call what a server would refuse, and nothing else.
+    fn mend_call(&self, call: &mut Value, turn: usize, position: usize) {
+        if let Some(id) = call.get_mut("id") {
+            *id = json!(self.call_id(id.as_str().unwrap_or_default(), turn, position));
+        }
+        if let Some(name) = call.pointer_mut("/function/name") {
+            *name = json!(wire_name(name.as_str().unwrap_or_default()));
+        }
+        if let Some(arguments) = call.pointer_mut("/function/arguments") {
+            *arguments = json!(echoed_arguments(arguments.as_str().unwrap_or_default()));
+        }
+        if let (ReasoningEcho::Dropped, Some(call)) = (self.quirks.reasoning, call.as_object_mut()) {
+            call.retain(|key, _| CALL_FIELDS.contains(&key.as_str()));
+        }
+    }
+
+    fn mend_fields(&self, message: &mut Map<String, Value>) {
+        match self.quirks.reasoning {
+            ReasoningEcho::Dropped => message.retain(|key, _| ASSISTANT_FIELDS.contains(&key.as_str())),
+            ReasoningEcho::Required if message.contains_key("tool_calls") => {
+                message.entry("reasoning_content").or_insert_with(|| json!(""));
+            }
+            ReasoningEcho::Sent | ReasoningEcho::Required => {}
+        }
+    }
+
+    /// The results, one message for each, and after them all their media in one message: a result itself carries text
+    /// only.
+    fn replies(&mut self, turn: usize, replies: &[ToolReply]) {
+        let mut media = Vec::new();
+        for (position, reply) in replies.iter().enumerate() {
+            let id = self.call_id(&reply.call_id, turn, position);
+            let (mut text, mut sent) = (output_of(reply), Vec::new());
+            for part in &reply.result.parts {
+                match part {
+                    ContentPart::Text(more) => push_line(&mut text, more),
+                    ContentPart::Media(item) => match media::content_part(item, self.support) {
+                        Some(part) => sent.push(part),
+                        None => push_line(&mut text, &media::placeholder(item)),
+                    },
+                }
+            }
+            if !sent.is_empty() {
+                self.media += sent.len();
+                media.push(text_part(&format!("Media returned by {} ({id}):", reply.name)));
+                media.append(&mut sent);
+            }
+            let text = if text.trim().is_empty() { NO_OUTPUT } else { &text };
+            self.list.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+        }
+        if !media.is_empty() {
+            self.list.push(json!({"role": "user", "content": media}));
+        }
+    }
+
+    /// The id itself where the server accepts it; otherwise one that is made of the call's place, so that call and
+    /// result get the same.
+    fn call_id(&self, id: &str, turn: usize, position: usize) -> String {
+        let chars_max = self.quirks.call_id_chars_max.unwrap_or(usize::MAX);
+        if id.is_empty() || id.chars().count() > chars_max { format!("call_{turn}_{position}") } else { id.to_owned() }
+    }
+}
+
+/// Whether a turn kept verbatim has the calls of our own form. It has not when somebody changed the turn, and then our
+/// own form holds.
+fn tells_the_same(message: &Map<String, Value>, turn: &AssistantTurn) -> bool {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    message.get("role").is_some_and(|role| role == "assistant")
+        && calls
+            .iter()
+            .map(same_call)
+            .eq(turn.calls.iter().map(|call| Some((call.id.as_str(), call.name.as_str(), call.arguments.as_str()))))
+}
+
+fn same_call(call: &Value) -> Option<(&str, &str, &str)> {
+    let text = |pointer: &str| call.pointer(pointer).and_then(Value::as_str);
+    Some((text("/id")?, text("/function/name")?, text("/function/arguments")?))
+}
+
+/// A turn that another wire made.
+fn rebuilt(turn: &AssistantTurn) -> Map<String, Value> {
+    let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
+    let content = if turn.text.is_empty() && !turn.calls.is_empty() { Value::Null } else { json!(turn.text) };
+    message.insert("content".to_owned(), content);
+    // An empty list of calls is refused.
+    if !turn.calls.is_empty() {
+        message.insert("tool_calls".to_owned(), turn.calls.iter().map(function_call).collect());
+    }
+    message
+}
+
+fn function_call(call: &CallRequest) -> Value {
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+}
+
+/// The arguments as they go back: a JSON object. Servers that put them into a template fail on anything else, and go
+/// on failing for the rest of the conversation; the result says to the model what was wrong.
+fn echoed_arguments(arguments: &str) -> &str {
+    let is_object = arguments.len() <= ARGUMENTS_BYTES_MAX
+        && serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object());
+    if is_object { arguments } else { "{}" }
+}
+
+/// A name that a model made up may hold anything; going back it must look like a name.
+fn wire_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = name.chars().take(NAME_BYTES_MAX).map(|c| if fits(c) { c } else { '_' }).collect();
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
+/// The output of a result. This wire has no mark for an error but its text.
+fn output_of(reply: &ToolReply) -> String {
+    let output = &reply.result.output;
+    let lower = output.trim_start().get(..10).unwrap_or(output.trim_start()).to_ascii_lowercase();
+    let says_so = lower.starts_with("error") || lower.starts_with("tool error");
+    match (reply.result.is_error && !says_so, output.trim().is_empty()) {
+        (true, true) => format!("Error: {NO_OUTPUT}"),
+        (true, false) => format!("Error: {output}"),
+        (false, _) => output.clone(),
+    }
+}
+
+fn function(tool: &Definition) -> Value {
+    let mut parameters = tool.input_schema.clone();
+    if let Some(schema) = parameters.as_object_mut() {
+        // OpenAI refuses an object schema without it; the dialect says nothing to a model.
+        schema.entry("properties").or_insert_with(|| json!({}));
+        schema.shift_remove("$schema");
+    }
+    let function = json!({"name": tool.name, "description": tool.description, "parameters": parameters});
+    json!({"type": "function", "function": function})
+}
+
+fn text_of(part: &ContentPart) -> Option<&str> {
+    match part {
+        ContentPart::Text(text) => Some(text),
+        ContentPart::Media(_) => None,
+    }
+}
+
+fn text_part(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn push_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !line.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,58 @@
+//! Images, sounds and files as content parts of a user message, or as a line of text.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+use toolcell_contract::{Media, Source};
+
+use super::MediaSupport;
+
+/// A content part that carries the media; `None` when the server does not take it.
+pub(super) fn content_part(media: &Media, support: &MediaSupport) -> Option<Value> {
+    let mime_type = match media.mime_type() {
+        "image/jpg" => "image/jpeg",
+        mime_type => mime_type,
+    };
+    let takes_image = support.images.contains(&mime_type);
+    match media.source() {
+        Source::Url(url) if takes_image && support.image_urls && url.starts_with("https://") => Some(image(url)),
+        Source::Url(_) => None,
+        // No server takes an image of no bytes.
+        Source::Bytes(bytes) if bytes.is_empty() => None,
+        Source::Bytes(bytes) if takes_image => Some(image(&data_url(mime_type, bytes))),
+        Source::Bytes(bytes) if mime_type == "application/pdf" && support.pdf => {
+            let filename = media.name().unwrap_or("file.pdf");
+            let file_data = data_url(mime_type, bytes);
+            Some(json!({"type": "file", "file": {"filename": filename, "file_data": file_data}}))
+        }
+        Source::Bytes(bytes) => {
+            let format = audio_format(mime_type).filter(|format| support.audio.contains(format))?;
+            Some(json!({"type": "input_audio", "input_audio": {"data": BASE64.encode(bytes), "format": format}}))
+        }
+    }
+}
+
+/// The line of text that stands for media that cannot be sent.
+pub(super) fn placeholder(media: &Media) -> String {
+    let mime_type = media.mime_type();
+    match media.source() {
+        Source::Bytes(bytes) => format!("[{mime_type}, {} bytes, not deliverable to this model]", bytes.len()),
+        Source::Url(url) => format!("[{mime_type} at {url}, not deliverable to this model]"),
+    }
+}
+
+fn image(url: &str) -> Value {
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn data_url(mime_type: &str, bytes: &[u8]) -> String {
+    format!("data:{mime_type};base64,{}", BASE64.encode(bytes))
+}
+
+fn audio_format(mime_type: &str) -> Option<&'static str> {
+    match mime_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" | "audio/vnd.wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! Tests of how a provider is found.
+
+use super::*;
+
+fn options(model: &str, base_url: &str) -> ModelOptions {
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    ModelOptions { model: given(model), base_url: given(base_url), ..ModelOptions::default() }
+}
+
+/// Vendor, address, model, and whether there is a key.
+fn find(options: &ModelOptions, environment: &[(&str, &str)]) -> Result<(&'static str, String, String, bool), String> {
+    let variable = |name: &str| {
+        let found = environment.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned()).filter(|value| !value.trim().is_empty())
+    };
+    let found = resolve(options, &variable).and_then(|found| {
+        Provider::new(found.clone())?;
+        Ok(found)
+    });
+    found.map(|o| (o.vendor.name, o.base_url.to_string(), o.model, o.key.is_some())).map_err(|e| e.to_string())
+}
+
+fn ok(vendor: &'static str, url: &str, model: &str, key: Key) -> Result<(&'static str, String, String, bool), String> {
+    Ok((vendor, url.into(), model.into(), key == Key::Sent))
+}
+
+#[derive(PartialEq)]
+enum Key {
+    Sent,
+    None,
+}
+
+const OPENAI: (&str, &str) = ("OPENAI_API_KEY", "sk-test-1234");
+
+#[test]
+fn a_key_tells_the_vendor() {
+    assert_eq!(
+        find(&options("", ""), &[("OPENROUTER_API_KEY", "sk-or-1\n")]),
+        ok("openrouter", "https://openrouter.ai/api/v1", "openrouter/auto", Key::Sent)
+    );
+    assert_eq!(find(&options("gpt-x", ""), &[OPENAI]), ok("openai", "https://api.openai.com/v1", "gpt-x", Key::Sent));
+    assert_eq!(
+        find(&options("", ""), &[OPENAI]).unwrap_err(),
+        "no model is named for openai: add --model NAME or set TOOLCELL_MODEL; \
+         https://developers.openai.com/api/docs/models shows which there are"
+    );
+}
+
+#[test]
+fn nothing_at_all_says_what_to_set_and_offers_the_demo() {
+    for environment in [&[][..], &[("OPENAI_API_KEY", " ")]] {
+        assert_eq!(
+            find(&options("", ""), environment).unwrap_err(),
+            "no model is configured. Do one of these:\n\
+             \x20 - set OPENAI_API_KEY or OPENROUTER_API_KEY or DEEPSEEK_API_KEY to use that provider\n\
+             \x20 - use a server of your own, for example Ollama: --base-url http://localhost:11434/v1 --model llama3.2\n\
+             \x20 - see everything work offline and without a key: cargo xtask demo"
+        );
+    }
+}
+
+#[test]
+fn a_local_server_needs_an_address_and_a_model_but_no_key() {
+    let ollama = "http://localhost:11434/v1";
+    assert_eq!(find(&options("llama3.2", ollama), &[]), ok("ollama", ollama, "llama3.2", Key::None));
+    assert_eq!(find(&options("ollama/llama3.2", ""), &[]), ok("ollama", ollama, "llama3.2", Key::None));
+    assert_eq!(
+        find(&options("", ollama), &[]).unwrap_err(),
+        "no model is named for ollama: add --model NAME or set TOOLCELL_MODEL; `ollama list` shows which there are"
+    );
+}
+
+#[test]
+fn a_key_goes_to_its_own_vendor_only() {
+    // The key of OpenAI is of no business to a server that has a key of its own.
+    let ollama = "http://192.168.1.5:11434/v1";
+    assert_eq!(find(&options("llama3.2", ollama), &[OPENAI]), ok("ollama", ollama, "llama3.2", Key::None));
+    let deepseek = "https://api.deepseek.com";
+    assert_eq!(
+        find(&options("x", deepseek), &[OPENAI]).unwrap_err(),
+        "deepseek needs a key: set DEEPSEEK_API_KEY, or see everything work offline and without a key: cargo xtask demo"
+    );
+}
+
+#[test]
+fn a_gateway_is_found_in_the_environment_with_its_key() {
+    let gateway = ("OPENAI_BASE_URL", "https://gateway.example.org/v1/");
+    assert_eq!(
+        find(&options("gpt-x", ""), &[gateway, OPENAI]),
+        ok("custom", "https://gateway.example.org/v1", "gpt-x", Key::Sent)
+    );
+    assert_eq!(
+        find(&options("", ""), &[gateway, OPENAI, ("TOOLCELL_MODEL", "gpt-y")]),
+        ok("custom", "https://gateway.example.org/v1", "gpt-y", Key::Sent)
+    );
+}
+
+#[test]
+fn a_key_in_clear_is_refused_unless_it_stays_on_this_machine() {
+    assert_eq!(
+        find(&options("m", "http://gateway.example.org/v1"), &[OPENAI]).unwrap_err(),
+        "the key in OPENAI_API_KEY would travel unencrypted to http://gateway.example.org: use an https address, or \
+         unset OPENAI_API_KEY if that server needs no key"
+    );
+    let plain = "http://gateway.example.org/v1";
+    assert_eq!(find(&options("m", plain), &[]), ok("custom", plain, "m", Key::None));
+    let here = "http://127.0.0.1:4000/v1";
+    assert_eq!(find(&options("m", here), &[OPENAI]), ok("custom", here, "m", Key::Sent));
+}
+
+#[test]
+fn a_vendor_can_be_named() {
+    let named = |vendor: &str| ModelOptions { vendor: Some(vendor.into()), ..options("m/n", "") };
+    assert_eq!(find(&named("vllm"), &[]), ok("vllm", "http://localhost:8000/v1", "m/n", Key::None));
+    assert_eq!(
+        find(&named("acme"), &[]).unwrap_err(),
+        "there is no vendor \"acme\": use one of openai, openrouter, deepseek, ollama, lmstudio, llamacpp, vllm, or \
+         give --base-url"
+    );
+}
+
+#[test]
+fn a_slash_in_a_models_name_is_not_always_a_vendor() {
+    let gateway = ("OPENAI_BASE_URL", "https://gateway.example.org/v1");
+    assert_eq!(find(&options("ollama/llama3", ""), &[gateway]), ok("custom", gateway.1, "ollama/llama3", Key::None));
+    let openrouter = "https://openrouter.ai/api/v1";
+    let key = ("OPENROUTER_API_KEY", "sk-or-1");
+    for model in ["meta/llama", "openai/gpt-x", "deepseek/deepseek-chat"] {
+        assert_eq!(find(&options(model, ""), &[key]), ok("openrouter", openrouter, model, Key::Sent));
+    }
+    assert_eq!(
+        find(&options("openai/gpt-x", ""), &[key, OPENAI]),
+        ok("openai", "https://api.openai.com/v1", "gpt-x", Key::Sent)
+    );
+    assert_eq!(
+        find(&options("openrouter/auto", openrouter), &[key]),
+        ok("openrouter", openrouter, "openrouter/auto", Key::Sent)
+    );
+}
+
+#[test]
+fn what_cannot_be_used_is_named_by_where_it_came_from() {
+    assert_eq!(
+        find(&options("m", "localhost:11434"), &[]).unwrap_err(),
+        "the base URL from --base-url cannot be used: it must begin with http:// or https://"
+    );
+    assert_eq!(
+        find(&options("", ""), &[("OPENAI_BASE_URL", "https://me:secret@example.org")]).unwrap_err(),
+        "the base URL from OPENAI_BASE_URL cannot be used: it holds a user name or a password; give the key apart \
+         from it"
+    );
+    assert_eq!(
+        find(&options("", ""), &[("OPENAI_API_KEY", "two words")]).unwrap_err(),
+        "OPENAI_API_KEY does not hold a key: a key is one line of visible ASCII characters without spaces"
+    );
+}

@@ -1,0 +1,105 @@
+//! A model behind HTTP: a vendor, its address, a key and a model's name.
+
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+use toolcell_agent::{Model, ModelError, ModelEvent, Prompt};
+
+use crate::ask::ask;
+use crate::base_url::BaseUrl;
+use crate::chat::ChatExchange;
+use crate::client::Client;
+use crate::environment::ConfigError;
+use crate::key::ApiKey;
+use crate::retry::RetryPolicy;
+use crate::vendor::{Vendor, Wire};
+
+/// A model behind HTTP.
+#[derive(Debug)]
+pub struct Provider {
+    vendor: &'static Vendor,
+    model: String,
+    output_tokens_max: Option<u32>,
+    retry: RetryPolicy,
+    client: Client,
+}
+
+/// What a [`Provider`] is made of.
+#[derive(Debug, Clone)]
+pub struct ProviderOptions {
+    /// Who it is: which wire is spoken, and with which peculiarities.
+    pub vendor: &'static Vendor,
+    /// Where its API lives; [`Vendor::base_url`] is the usual place.
+    pub base_url: BaseUrl,
+    /// The key, where one is needed.
+    pub key: Option<ApiKey>,
+    /// The model's name, as the vendor writes it.
+    pub model: String,
+    /// The longest answer, in tokens, reasoning included; without it the vendor decides.
+    pub output_tokens_max: Option<u32>,
+    /// Times and retries.
+    pub http: HttpOptions,
+}
+
+/// Times and retries of requests to a provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpOptions {
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// How long a provider may send nothing at all, before its answer or within. A server on a small machine reads a
+    /// long conversation for minutes before its first word.
+    pub idle_timeout: Duration,
+    /// When a failed request is sent again.
+    pub retry: RetryPolicy,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(300),
+            retry: RetryPolicy::default(),
+        }
+    }
+}
+
+impl Provider {
+    /// Prepares a provider; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`ConfigError::KeyInClear`] when the key would travel unencrypted to another machine, and
+    /// [`ConfigError::Http`] when TLS cannot be set up.
+    pub fn new(options: ProviderOptions) -> Result<Self, ConfigError> {
+        let ProviderOptions { vendor, base_url, key, model, output_tokens_max, http } = options;
+        let client = Client::new(base_url, key, vendor.key.variable, &http)?;
+        Ok(Self { vendor, model, output_tokens_max, retry: http.retry, client })
+    }
+
+    /// The row of data that describes it.
+    #[must_use]
+    pub fn vendor(&self) -> &'static Vendor {
+        self.vendor
+    }
+
+    /// Scheme, host and port that are asked.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.client.base_url().origin()
+    }
+}
+
+impl Model for Provider {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
+        match &self.vendor.wire {
+            Wire::Chat(quirks) => {
+                let output_tokens_max = self.output_tokens_max;
+                let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max };
+                ask(&self.client, &self.retry, exchange)
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a provider says when it fails, in any of the shapes that servers give it, and what that means.
+
+use serde_json::Value;
+use toolcell_agent::ModelError;
+
+use crate::retry::{Retry, RetryHints};
+
+/// Characters of a provider's words that are shown. An HTML page or an echoed request says no more than its beginning.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// Codes and types of a spent budget: HTTP 429 like a rate limit, but waiting does not help.
+const BUDGET_CODES: [&str; 4] =
+    ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
+
+/// Codes and types of a conversation that is too long: OpenAI's, and llama.cpp's.
+const CONTEXT_CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
+
+/// Words of the servers that say the same without a code.
+const CONTEXT_WORDS: [&str; 5] =
+    ["maximum context length", "context length exceeded", "context size", "context window", "prompt is too long"];
+
+/// Codes and types of a request that is wrong, where no status says so.
+const REQUEST_CODES: [&str; 3] = ["invalid_request_error", "invalid_request", "badrequesterror"];
+
+/// Words of the servers about media that a model cannot take.
+const MEDIA_WORDS: [&str; 6] = ["image", "audio", "vision", "multimodal", "multi-modal", "file"];
+
+/// A failure in the provider's words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ProviderError {
+    /// The status that the words themselves name, where the HTTP status is 200.
+    pub(crate) status: Option<u16>,
+    /// Code and type, in lower case.
+    pub(crate) codes: Vec<String>,
+    /// What happened.
+    pub(crate) message: String,
+}
+
+/// A request that failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// What the caller is told when there is no retry.
+    pub(crate) error: ModelError,
+    /// Whether a retry may help.
+    pub(crate) retry: Retry,
+}
+
+impl Failed {
+    /// A failure that would come again.
+    pub(crate) fn for_good(error: ModelError) -> Self {
+        Self { error, retry: Retry::Never }
+    }
+
+    /// A failure that may pass.
+    pub(crate) fn for_now(error: ModelError) -> Self {
+        Self { error, retry: Retry::Later(None) }
+    }
+
+    /// A response that is not what it should be.
+    pub(crate) fn bad_response(message: impl Into<String>) -> Self {
+        Self::for_good(ModelError::BadResponse { message: message.into() })
+    }
+
+    /// Whether the provider may have refused the media of the request rather than the request.
+    pub(crate) fn is_about_media(&self) -> bool {
+        match &self.error {
+            ModelError::Refused { status: 413, .. } => true,
+            // Also 500: llama.cpp says so with it.
+            ModelError::Refused { status: 400 | 404 | 415 | 422, message }
+            | ModelError::Unavailable { status: 500, message } => contains_any(message, &MEDIA_WORDS),
+            _ => false,
+        }
+    }
+}
+
+impl ProviderError {
+    /// Finds a failure in a JSON value: `{"error": …}` with a text or an object, the same inside a choice, `{"detail":
+    /// …}` as FastAPI writes it, or a bare `{"message": …}`. A value that holds choices is a failure only when it also
+    /// says so.
+    pub(crate) fn find(value: &Value) -> Option<Self> {
+        // Some gateways wrap the failure into an array of one.
+        let value = value.as_array().and_then(|array| array.first()).unwrap_or(value);
+        let choice = value.pointer("/choices/0");
+        let error = [value.get("error"), choice.and_then(|choice| choice.get("error"))];
+        if let Some(error) = error.into_iter().flatten().find(|error| is_given(error)) {
+            return Some(Self::read(error));
+        }
+        let bare = value.get("choices").is_none()
+            && ["detail", "message"].iter().any(|key| value.get(key).is_some_and(is_given));
+        bare.then(|| Self::read(value))
+    }
+
+    /// Reads the body of a response whose status says that it failed.
+    pub(crate) fn from_body(body: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(body);
+        let found = serde_json::from_str(&text).ok().and_then(|value| Self::find(&value));
+        found.unwrap_or_else(|| Self {
+            message: html_title(&text).unwrap_or_else(|| text.into_owned()),
+            ..Self::default()
+        })
+    }
+
+    fn read(error: &Value) -> Self {
+        let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let number = error.get("code").and_then(Value::as_u64).or_else(|| error.get("status")?.as_u64());
+        let codes = ["code", "type"].into_iter().filter_map(text).map(str::to_ascii_lowercase).collect();
+        let mut message = match error {
+            Value::String(message) => message.clone(),
+            _ => text("message")
+                .map(str::to_owned)
+                .or_else(|| error.get("detail").and_then(detail_text))
+                .unwrap_or_else(|| error.to_string()),
+        };
+        // OpenRouter says "Provider returned error", and in `metadata.raw` what that error was.
+        if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
+            message = format!("{message}: {raw}");
+        }
+        Self { status: number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)), codes, message }
+    }
+
+    /// What the failure means. `status` is the one of the HTTP response: 200 when the failure came inside a stream.
+    pub(crate) fn classify(self, status: u16, hints: RetryHints) -> Failed {
+        let status = self.status.filter(|_| status < 400).unwrap_or(status);
+        let has_code = |known: &[&str]| self.codes.iter().any(|code| known.contains(&code.as_str()));
+        let message = if self.message.trim().is_empty() { "no message".to_owned() } else { self.message.clone() };
+        if has_code(&BUDGET_CODES) {
+            return Failed::for_good(ModelError::Refused { status, message });
+        }
+        let wrong = matches!(status, 400 | 413 | 422) || has_code(&REQUEST_CODES);
+        if has_code(&CONTEXT_CODES) || wrong && contains_any(&message, &CONTEXT_WORDS) {
+            return Failed::for_good(ModelError::ContextTooLong { message });
+        }
+        let (error, may_pass) = match status {
+            401 | 403 => (ModelError::Unauthorized { status, message }, false),
+            408 | 409 | 425 | 429 | 500.. => (ModelError::Unavailable { status, message }, true),
+            200..300 if !has_code(&REQUEST_CODES) => (ModelError::Unavailable { status, message }, true),
+            _ => (ModelError::Refused { status, message }, false),
+        };
+        let retry = if hints.should_retry.unwrap_or(may_pass) { Retry::Later(hints.after) } else { Retry::Never };
+        Failed { error, retry }
+    }
+}
+
+/// The text without control characters and line breaks, shortened: it goes to a terminal and to a log.
+pub(crate) fn shorten(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
+    }
+}
+
+/// What an HTML page is about; `None` for a text that is none.
+pub(crate) fn html_title(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let is_html = ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| lower.trim_start().starts_with(tag));
+    if !is_html {
+        return None;
+    }
+    let title = ["title", "h1"].iter().find_map(|tag| {
+        let start = lower.find(&format!("<{tag}>"))? + tag.len() + 2;
+        let end = start + lower.get(start..)?.find("</")?;
+        text.get(start..end).map(str::trim).filter(|title| !title.is_empty())
+    });
+    Some(title.map_or_else(|| "an HTML page".to_owned(), |title| format!("an HTML page, \"{title}\"")))
+}
+
+/// FastAPI gives a text, or a list of objects with `msg` and the place.
+fn detail_text(detail: &Value) -> Option<String> {
+    match detail {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(problems) => {
+            let line = |problem: &Value| {
+                let text = problem.get("msg")?.as_str()?;
+                let place = problem.get("loc").and_then(Value::as_array)?;
+                let place: Vec<_> =
+                    place.iter().map(|step| step.as_str().map_or(step.to_string(), str::to_owned)).collect();
+                Some(format!("{}: {text}", place.join(".")))
+            };
+            Some(problems.iter().filter_map(line).collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+        }
+        Value::Object(_) => Some(detail.to_string()),
+        _ => None,
+    }
+}
+
+fn is_given(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Object(object) => !object.is_empty(),
+        _ => true,
+    }
+}
+
+fn contains_any(text: &str, words: &[&str]) -> bool {
+    let lower = text.to_ascii_lowercase();
+    words.iter().any(|word| lower.contains(word))
+}
+
+#[cfg(test)]
+#[path = "provider_error_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! The vendors: one row of data for each.
+
+use crate::base_url::BaseUrl;
+use crate::chat::{ChatQuirks, MediaSupport, ReasoningEcho};
+
+/// A company or a program that serves models.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Vendor {
+    /// Its name in options, in lower case.
+    pub name: &'static str,
+    /// Where its API usually lives.
+    pub base_url: &'static str,
+    /// Its key.
+    pub key: KeyUse,
+    /// The wire format that it speaks.
+    pub wire: Wire,
+    /// The model that is used when none is named. Only names that stay valid: a vendor retires its models within a year
+    /// or two.
+    pub default_model: Option<&'static str>,
+    /// How to find out which models there are.
+    pub models: &'static str,
+}
+
+/// Whether a vendor wants a key, and where it is found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// The environment variable that customarily holds it.
+    pub variable: &'static str,
+    /// Whether it does nothing without.
+    pub is_required: bool,
+}
+
+/// A wire format, with a vendor's peculiarities in it.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wire {
+    /// OpenAI chat completions.
+    Chat(ChatQuirks),
+}
+
+/// All vendors that are known by name.
+pub static VENDORS: [Vendor; 7] = [
+    Vendor {
+        name: "openai",
+        base_url: "https://api.openai.com/v1",
+        key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
+        wire: Wire::Chat(ChatQuirks {
+            output_limit_key: "max_completion_tokens",
+            reasoning: ReasoningEcho::Dropped,
+            media: MediaSupport { image_urls: true, ..MediaSupport::ALL },
+            call_id_chars_max: Some(40),
+        }),
+        default_model: None,
+        models: "https://developers.openai.com/api/docs/models",
+    },
+    Vendor {
+        name: "openrouter",
+        base_url: "https://openrouter.ai/api/v1",
+        key: KeyUse { variable: "OPENROUTER_API_KEY", is_required: true },
+        wire: Wire::Chat(ChatQuirks {
+            media: MediaSupport { image_urls: true, ..MediaSupport::ALL },
+            ..ChatQuirks::COMPATIBLE
+        }),
+        default_model: Some("openrouter/auto"),
+        models: "https://openrouter.ai/models",
+    },
+    Vendor {
+        name: "deepseek",
+        base_url: "https://api.deepseek.com",
+        key: KeyUse { variable: "DEEPSEEK_API_KEY", is_required: true },
+        wire: Wire::Chat(ChatQuirks {
+            reasoning: ReasoningEcho::Required,
+            media: MediaSupport::NONE,
+            ..ChatQuirks::COMPATIBLE
+        }),
+        default_model: None,
+        models: "https://api-docs.deepseek.com/quick_start/pricing",
+    },
+    Vendor {
+        name: "ollama",
+        base_url: "http://localhost:11434/v1",
+        key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
+        wire: Wire::Chat(ChatQuirks {
+            media: MediaSupport {
+                images: &["image/png", "image/jpeg", "image/webp"],
+                audio: &["wav"],
+                ..MediaSupport::NONE
+            },
+            ..ChatQuirks::COMPATIBLE
+        }),
+        default_model: None,
+        models: "`ollama list`",
+    },
+    Vendor {
+        name: "lmstudio",
+        base_url: "http://localhost:1234/v1",
+        key: KeyUse { variable: "LM_API_TOKEN", is_required: false },
+        wire: Wire::Chat(ChatQuirks {
+            media: MediaSupport { images: &["image/png", "image/jpeg", "image/webp"], ..MediaSupport::NONE },
+            ..ChatQuirks::COMPATIBLE
+        }),
+        default_model: None,
+        models: "`lms ls`",
+    },
+    Vendor {
+        name: "llamacpp",
+        base_url: "http://localhost:8080/v1",
+        key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
+        wire: Wire::Chat(ChatQuirks {
+            media: MediaSupport {
+                images: &["image/png", "image/jpeg", "image/gif"],
+                audio: &["wav", "mp3"],
+                ..MediaSupport::NONE
+            },
+            ..ChatQuirks::COMPATIBLE
+        }),
+        // The server holds one model and does not look at the name.
+        default_model: Some("default"),
+        models: "http://localhost:8080/v1/models",
+    },
+    Vendor {
+        name: "vllm",
+        base_url: "http://localhost:8000/v1",
+        key: KeyUse { variable: "VLLM_API_KEY", is_required: false },
+        wire: Wire::Chat(ChatQuirks {
+            media: MediaSupport { pdf: false, ..MediaSupport::ALL },
+            ..ChatQuirks::COMPATIBLE
+        }),
+        default_model: None,
+        models: "http://localhost:8000/v1/models",
+    },
+];
+
+/// Whatever else serves OpenAI chat completions.
+pub static CUSTOM_VENDOR: Vendor = Vendor {
+    name: "custom",
+    base_url: "",
+    key: KeyUse { variable: "OPENAI_API_KEY", is_required: false },
+    wire: Wire::Chat(ChatQuirks::COMPATIBLE),
+    default_model: None,
+    models: "the list at /models below the base URL",
+};
+
+/// The vendor of that name.
+#[must_use]
+pub fn vendor_by_name(name: &str) -> Option<&'static Vendor> {
+    VENDORS.iter().find(|vendor| vendor.name == name)
+}
+
+/// The vendor whose address that is: the host of a company, or the customary port of a server program, on whichever
+/// machine it runs. The ports 8000 and 8080 are everyone's and say nothing.
+pub(crate) fn vendor_by_url(url: &BaseUrl) -> &'static Vendor {
+    let is_at = |vendor: &&Vendor| {
+        let Ok(own) = BaseUrl::parse(vendor.base_url) else { return false };
+        if own.is_loopback() {
+            url.is_plain() && own.port() == url.port() && !matches!(own.port(), Some(8000 | 8080))
+        } else {
+            own.host() == url.host()
+        }
+    };
+    VENDORS.iter().find(is_at).unwrap_or(&CUSTOM_VENDOR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_found_by_its_name_and_has_an_address() {
+        for vendor in &VENDORS {
+            assert_eq!(vendor_by_name(vendor.name), Some(vendor));
+            let url = BaseUrl::parse(vendor.base_url).unwrap();
+            assert_eq!(url.to_string(), vendor.base_url);
+            // A company is reached encrypted and wants a key; a program on this machine does not.
+            assert_eq!((url.is_plain(), url.is_loopback()), (!vendor.key.is_required, !vendor.key.is_required));
+        }
+        assert_eq!(vendor_by_name("custom"), None);
+    }
+
+    #[test]
+    fn a_vendor_is_recognised_by_its_address() {
+        let name = |url: &str| vendor_by_url(&BaseUrl::parse(url).unwrap()).name;
+        assert_eq!(name("https://api.openai.com/v1/"), "openai");
+        assert_eq!(name("https://openrouter.ai/api/v1"), "openrouter");
+        assert_eq!(name("https://api.deepseek.com/beta"), "deepseek");
+        assert_eq!(name("http://192.168.1.5:11434/v1"), "ollama");
+        assert_eq!(name("http://127.0.0.1:1234/v1"), "lmstudio");
+        assert_eq!(name("http://localhost:8000/v1"), "custom");
+        assert_eq!(name("https://api.openai.com.example.org/v1"), "custom");
+    }
+}
