@@ -1,1 +1,10 @@
-//! .
+//! What the tests of several crates share: guests that are built from source, and small ones made of text.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "test code: whoever calls it wants the test to fail"
+)]
+
+pub mod artifacts;
+pub mod small;
