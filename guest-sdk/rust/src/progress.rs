@@ -1,0 +1,9 @@
+//! How far a long call has come; the host shows it to whoever waits. In a native test it does nothing.
+
+/// Reports progress. `done` grows; with `total` it is a fraction; `message` says what is happening.
+pub fn progress(done: f64, total: Option<f64>, message: Option<&str>) {
+    #[cfg(target_family = "wasm")]
+    crate::bindings::toolcell::tool::progress::report(done, total, message);
+    #[cfg(not(target_family = "wasm"))]
+    let _ = (done, total, message);
+}
