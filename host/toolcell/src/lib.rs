@@ -1,1 +1,87 @@
-//! .
+//! Toolcell as a library: a directory of tools, a model, and who answers, wired together.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use toolcell::contract::Answer;
+//! use toolcell::model::ScriptedModel;
+//! use toolcell::{Host, HostOptions, Question, RunRequest};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host::open("tools", HostOptions::default()).await?;
+//! let model = ScriptedModel::from_file("conversation.json")?;
+//! let agent = host
+//!     .agent(Arc::new(model))
+//!     .with_answerer(|question: Question| async move { Some(Answer::approve(question.request.id)) });
+//! let result = agent.run(RunRequest::prompt("What is 2 + 2?")).await?;
+//! println!("{}", result.text);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use tokio_util::sync::CancellationToken;
+pub use toolcell_agent::{
+    Agent, Answerer, Budget, Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, EventSink,
+    Execution, LogLine, LogSource, Message, Model, ModelError, NoEvents, Nobody, Observer, OpenCall, Progress,
+    Question, RunEnd, RunError, RunEvent, RunLimit, RunRequest, RunResult, RunStatus, SuspendedRun, Tool,
+    fresh_call_id,
+};
+pub use toolcell_agent::{ArgumentSchema, SchemaError};
+pub use toolcell_contract as contract;
+pub use toolcell_model as model;
+pub use toolcell_sandbox::{Config as SandboxConfig, Limits};
+pub use toolcell_toolbox::{CachePlace, Options as ToolboxOptions, Toolbox};
+
+/// What a host can be told; the defaults are meant for one person's machine.
+#[derive(Debug, Clone, Default)]
+pub struct HostOptions {
+    /// Limits of a call and of all calls together.
+    pub sandbox: SandboxConfig,
+    /// Where compiled code is kept, and how much a directory may hold.
+    pub toolbox: ToolboxOptions,
+}
+
+/// Why a host cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A limit makes no sense, or the machine refuses what the sandbox needs.
+    #[error(transparent)]
+    Sandbox(#[from] toolcell_sandbox::Error),
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Toolbox(#[from] toolcell_toolbox::Error),
+}
+
+/// A directory of tools, ready to be called.
+#[derive(Clone)]
+pub struct Host {
+    toolbox: Arc<Toolbox>,
+}
+
+impl Host {
+    /// Loads every component of a directory. A bad file is reported by [`Toolbox::rejected`]; the others load.
+    ///
+    /// # Errors
+    /// [`Error::Toolbox`] when there is no such directory, [`Error::Sandbox`] when a limit makes no sense.
+    pub async fn open(tools: impl AsRef<Path>, options: HostOptions) -> Result<Self, Error> {
+        let sandbox = toolcell_sandbox::Sandbox::new(options.sandbox)?;
+        let toolbox = Toolbox::open(tools.as_ref(), sandbox, options.toolbox).await?;
+        Ok(Self { toolbox: Arc::new(toolbox) })
+    }
+
+    /// The tools, with what is known about their files.
+    #[must_use]
+    pub fn toolbox(&self) -> &Arc<Toolbox> {
+        &self.toolbox
+    }
+
+    /// An agent that uses these tools, without anybody to ask.
+    #[must_use]
+    pub fn agent(&self, model: Arc<dyn Model>) -> Agent {
+        Agent::new(model, Arc::clone(&self.toolbox) as Arc<dyn Catalog>)
+    }
+}

@@ -1,0 +1,130 @@
+//! What was typed. What it means is decided by the commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::exit;
+
+/// Runs the tools of language models inside WebAssembly components.
+///
+/// Every .wasm file of a directory is a tool. Each call gets a fresh sandbox, without files, network or environment.
+#[derive(Debug, Parser)]
+#[command(name = "toolcell", version, after_help = exit::TABLE)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the tools of a directory: what they do, take, weigh and ask for
+    Tools(ToolsArgs),
+    /// Call one tool and print its result
+    Call(CallArgs),
+    /// Let a model answer a prompt with the tools of a directory
+    Run(RunArgs),
+}
+
+/// Where tools and their compiled code are.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The directory with the .wasm files
+    #[arg(long, value_name = "DIR", env = "TOOLCELL_TOOLS", default_value = "tools")]
+    pub(crate) tools: PathBuf,
+    /// Where compiled code is kept [default: toolcell/compiled in the user's cache directory]
+    #[arg(long, value_name = "DIR", env = "TOOLCELL_CACHE")]
+    pub(crate) cache: Option<PathBuf>,
+}
+
+/// Who answers a tool that waits.
+#[derive(Debug, Args)]
+pub(crate) struct Asking {
+    /// Answer yes to everything a tool asks
+    #[arg(long, conflicts_with = "ask")]
+    pub(crate) yes: bool,
+    /// Whether to ask in the terminal when a tool waits for a person
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Auto)]
+    pub(crate) ask: When,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// If standard input is a terminal
+    Auto,
+    /// Also when standard input is a pipe: each answer is a line
+    Always,
+    /// Never: what waits stays open, and the exit code is 3
+    Never,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ToolsArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Show the whole JSON Schema of each tool's arguments
+    #[arg(long)]
+    pub(crate) schema: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// The tool's name, as `toolcell tools` shows it
+    pub(crate) tool: String,
+    /// The arguments, a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}", conflicts_with = "args_file")]
+    pub(crate) args: String,
+    /// Read the arguments from a file; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args_file: Option<PathBuf>,
+    /// Write images, sounds and files of the result into this directory; nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save_parts: Option<PathBuf>,
+    /// Print the whole result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What the model is asked
+    pub(crate) prompt: String,
+    /// Standing instructions for the model
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// The model's name, as its provider knows it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// A vendor: openai, ollama, openrouter, deepseek, lmstudio, llamacpp or vllm
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// Where an OpenAI-compatible server answers, for example http://localhost:11434/v1
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Play a conversation from a file instead of asking a model
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "provider", "base_url"])]
+    pub(crate) script: Option<PathBuf>,
+    /// How often the model may be asked
+    #[arg(long, value_name = "N", default_value = "25")]
+    pub(crate) turns_max: std::num::NonZeroU32,
+    /// Write images, sounds and files of results into this directory; nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save_parts: Option<PathBuf>,
+    /// Show what tools print and log
+    #[arg(long)]
+    pub(crate) log: bool,
+    /// Print one JSON object for each event, the last of type "result"
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}

@@ -1,0 +1,137 @@
+//! `toolcell run`: a model answers a prompt with the tools of a directory.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use toolcell::contract::ToolResult;
+use toolcell::model::{ModelOptions, ScriptedModel, provider_from_environment};
+use toolcell::{Budget, EventSink, Model, RunEnd, RunEvent, RunRequest, RunResult};
+
+use crate::args::RunArgs;
+use crate::ask::answerer;
+use crate::commands::call::cancel_on_ctrl_c;
+use crate::exit::Exit;
+use crate::host;
+use crate::printable::{one_line, printable};
+use crate::save::save_parts;
+use crate::screen::Screen;
+
+pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
+    let model = model(&args)?;
+    let host = host::open(&args.place).await?;
+    if host.toolbox().components().is_empty() {
+        eprintln!("{} holds no tools: the model answers without any", args.place.tools.display());
+    }
+    let screen = Arc::new(Screen::new(args.log));
+    let agent = host
+        .agent(model)
+        .with_answerer(answerer(&args.asking, &screen))
+        .with_budget(Budget { turns_max: args.turns_max, ..Budget::default() });
+    let saver = args.save_parts.clone().map(Saver::new).map(Arc::new);
+    let events = events(&args, &screen, saver.as_ref());
+    let cancel = cancel_on_ctrl_c();
+    let request = RunRequest { system: args.system.clone(), events, cancel, ..RunRequest::prompt(&args.prompt) };
+    if !args.json {
+        screen.spin("waiting for the model");
+    }
+    let result = agent.run(request).await?;
+    screen.finish();
+    if let Some(saver) = saver {
+        saver.finish()?;
+    }
+    report(&result, &args)?;
+    Ok(result.status().into())
+}
+
+fn model(args: &RunArgs) -> anyhow::Result<Arc<dyn Model>> {
+    if let Some(path) = &args.script {
+        return Ok(Arc::new(ScriptedModel::from_file(path)?));
+    }
+    let options = ModelOptions {
+        vendor: args.provider.clone(),
+        model: args.model.clone(),
+        base_url: args.base_url.clone(),
+        ..ModelOptions::default()
+    };
+    Ok(Arc::new(provider_from_environment(&options, |name| std::env::var(name).ok())?))
+}
+
+fn events(args: &RunArgs, screen: &Arc<Screen>, saver: Option<&Arc<Saver>>) -> Arc<dyn EventSink> {
+    let (screen, saver, json) = (Arc::clone(screen), saver.map(Arc::clone), args.json);
+    Arc::new(move |event: RunEvent| {
+        if json {
+            print_json(&event);
+        } else {
+            screen.show(&event);
+        }
+        if let (Some(saver), RunEvent::ToolResult { name, result, .. }) = (&saver, &event) {
+            for path in saver.save(name, result) {
+                screen.line(&format!("    saved {}", path.display()));
+            }
+        }
+    })
+}
+
+fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
+    if args.json {
+        #[derive(Serialize)]
+        struct Last<'a> {
+            r#type: &'static str,
+            result: &'a RunResult,
+        }
+        println!("{}", serde_json::to_string(&Last { r#type: "result", result })?);
+    }
+    match &result.end {
+        RunEnd::Done => {}
+        RunEnd::Pending(suspended) => {
+            for open in suspended.open() {
+                let tool = open.call_request().name.as_str();
+                eprintln!("{tool} waits for an answer: {}", one_line(&open.request().prompt, 200));
+            }
+            eprintln!("nobody was there to answer: run it in a terminal, or with --yes");
+        }
+        RunEnd::Incomplete(limit) => eprintln!("incomplete: the run reached its limit of {limit}"),
+        RunEnd::Failed(error) => eprintln!("error: {}", printable(&chain(error))),
+        RunEnd::Cancelled => eprintln!("cancelled"),
+    }
+    Ok(())
+}
+
+/// An error with everything that caused it, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn print_json(event: &RunEvent) {
+    if let Ok(line) = serde_json::to_string(event) {
+        println!("{line}");
+    }
+}
+
+/// Writes the parts of results as they come, and remembers the first failure for the end of the run.
+struct Saver {
+    dir: PathBuf,
+    failure: Mutex<Option<anyhow::Error>>,
+}
+
+impl Saver {
+    fn new(dir: PathBuf) -> Self {
+        Self { dir, failure: Mutex::default() }
+    }
+
+    fn save(&self, tool: &str, result: &ToolResult) -> Vec<PathBuf> {
+        if result.parts.is_empty() {
+            return Vec::new();
+        }
+        save_parts(&self.dir, tool, &result.parts).unwrap_or_else(|error| {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            Vec::new()
+        })
+    }
+
+    fn finish(&self) -> anyhow::Result<()> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,33 @@
+//! The directory of tools that a command works with, and what is wrong with it.
+
+use toolcell::{CachePlace, Catalog as _, Host, HostOptions};
+
+use crate::args::Place;
+use crate::printable::printable;
+
+/// Opens the directory and reports the files that were refused.
+pub(crate) async fn open(place: &Place) -> anyhow::Result<Host> {
+    let mut options = HostOptions::default();
+    if let Some(dir) = &place.cache {
+        options.toolbox.cache = CachePlace::At(dir.clone());
+    }
+    let host = Host::open(&place.tools, options).await?;
+    for warning in host.toolbox().last_report().warnings {
+        eprintln!("warning: {}", printable(&warning.to_string()));
+    }
+    for rejected in host.toolbox().rejected() {
+        eprintln!("refused {} [{}]: {}", printable(&rejected.file), rejected.code, printable(&rejected.reason));
+    }
+    Ok(host)
+}
+
+/// The error for a tool that the directory does not have.
+pub(crate) fn no_such_tool(name: &str, host: &Host, place: &Place) -> anyhow::Error {
+    let dir = place.tools.display();
+    let tools = host.toolbox().tools();
+    let names: Vec<_> = tools.iter().map(|tool| tool.definition.name.as_str()).collect();
+    match names.as_slice() {
+        [] => anyhow::anyhow!("there is no tool \"{name}\": {dir} holds no tools; put .wasm components into it"),
+        names => anyhow::anyhow!("there is no tool \"{name}\" in {dir}: it has {}", names.join(", ")),
+    }
+}

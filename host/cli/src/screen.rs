@@ -1,0 +1,143 @@
+//! The terminal: the model's text on standard output, everything else on standard error, a spinner while one waits.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use toolcell::contract::ToolResult;
+use toolcell::{LogLine, Progress, RunEvent};
+
+use crate::printable::{one_line, printable};
+
+/// As much of a call or a result as fits a line or two.
+const PREVIEW_CHARS_MAX: usize = 160;
+
+/// The terminal.
+pub(crate) struct Screen {
+    state: Mutex<State>,
+    show_log: bool,
+}
+
+#[derive(Default)]
+struct State {
+    /// The model's text stands in the middle of a line.
+    mid_line: bool,
+    spinner: Option<ProgressBar>,
+}
+
+impl Screen {
+    pub(crate) fn new(show_log: bool) -> Self {
+        Self { state: Mutex::default(), show_log }
+    }
+
+    /// Shows what happened in a run.
+    pub(crate) fn show(&self, event: &RunEvent) {
+        match event {
+            RunEvent::Text { text } => self.text(text),
+            RunEvent::ToolCall { name, arguments, .. } => {
+                self.line(&format!("→ {} {}", one_line(name, 64), one_line(arguments, PREVIEW_CHARS_MAX)));
+                self.spin(&format!("{} runs", one_line(name, 64)));
+            }
+            RunEvent::Progress { name, progress, .. } => self.spin(&format!("{name} {}", fraction(progress))),
+            RunEvent::Log { name, line, .. } if self.show_log => self.log_line(name, line),
+            RunEvent::Pending { .. } | RunEvent::Done { .. } => self.finish(),
+            RunEvent::Answered { name, .. } => self.spin(&format!("{name} runs")),
+            RunEvent::ToolResult { name, result, .. } => {
+                self.result(name, result);
+                self.spin("waiting for the model");
+            }
+            _ => {}
+        }
+    }
+
+    /// A line on standard error, on a line of its own.
+    pub(crate) fn line(&self, text: &str) {
+        self.apart(|| eprintln!("{text}"));
+    }
+
+    /// A question on standard error; the answer is typed behind it.
+    pub(crate) fn prompt(&self, text: &str) {
+        self.apart(|| {
+            eprint!("{text}");
+            // A prompt that cannot be shown cannot be reported either.
+            let _ = std::io::stderr().flush();
+        });
+    }
+
+    /// A line that a tool printed or logged.
+    pub(crate) fn log_line(&self, name: &str, line: &LogLine) {
+        self.line(&format!("  {name} {}: {}", line.source, printable(line.text.trim_end())));
+    }
+
+    /// Says that something takes time.
+    pub(crate) fn spin(&self, message: &str) {
+        if !std::io::stderr().is_terminal() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.mid_line {
+            return;
+        }
+        let spinner = state.spinner.get_or_insert_with(|| {
+            let spinner = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+                spinner.set_style(style);
+            }
+            spinner.enable_steady_tick(Duration::from_millis(120));
+            spinner
+        });
+        spinner.set_message(message.to_owned());
+    }
+
+    /// Takes the spinner away and ends a line of text that the model left open.
+    pub(crate) fn finish(&self) {
+        self.apart(|| {});
+    }
+
+    fn text(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.clear_spinner();
+        print!("{}", printable(text));
+        // A reader that went away is noticed by the next print.
+        let _ = std::io::stdout().flush();
+        state.mid_line = !text.ends_with('\n');
+    }
+
+    fn result(&self, name: &str, result: &ToolResult) {
+        let mark = if result.is_error { "✗" } else { "✓" };
+        self.line(&format!("{mark} {} {}", one_line(name, 64), one_line(&result.output, PREVIEW_CHARS_MAX)));
+        for part in &result.parts {
+            self.line(&format!("    {}", one_line(&part.describe(), PREVIEW_CHARS_MAX)));
+        }
+    }
+
+    /// Runs `print` with the spinner away and the cursor at the start of a line.
+    fn apart(&self, print: impl FnOnce()) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.clear_spinner();
+        if std::mem::take(&mut state.mid_line) {
+            println!();
+        }
+        print();
+    }
+}
+
+impl State {
+    fn clear_spinner(&mut self) {
+        if let Some(spinner) = self.spinner.take() {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+fn fraction(progress: &Progress) -> String {
+    let message = progress.message.as_deref().map(|text| one_line(text, 80)).unwrap_or_default();
+    match progress.total {
+        Some(total) if total > 0.0 => format!("{:.0} % {message}", (progress.done / total * 100.0).clamp(0.0, 100.0)),
+        _ => message,
+    }
+}

@@ -1,0 +1,160 @@
+//! `toolcell run`: a model, scripted or behind HTTP.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc;
+
+use crate::support::Place;
+use serde_json::{Value, json};
+
+fn demo_script() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    root.join("sample-tools/demo.json").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_demo_calls_ok_error_parts_and_pending_tools() {
+    let place = Place::with_samples();
+    let ended = place.run(&["run", "go", "--script", &demo_script(), "--yes", "--json"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let events: Vec<Value> = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let result = &events.last().unwrap()["result"];
+    assert_eq!((&events.last().unwrap()["type"], &result["status"]), (&json!("result"), &json!("done")));
+    let calls = result["toolCalls"].as_array().unwrap();
+    assert!(calls.iter().any(|call| call["isError"] == false && call.get("parts").is_none()), "ok");
+    assert!(calls.iter().any(|call| call["isError"] == true), "error");
+    assert!(calls.iter().any(|call| call["parts"][0]["mimeType"] == "image/png"), "parts");
+    let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert!(count("pending") >= 2 && count("pending") == count("answered"), "pending");
+    assert_eq!(count("tool-call"), calls.len());
+    assert!(count("text") > 10, "the text is streamed");
+}
+
+#[test]
+fn the_demo_without_anybody_ends_as_pending() {
+    let place = Place::with_samples();
+    let ended = place.run(&["run", "go", "--script", &demo_script()]);
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(ended.stderr.contains("waits for an answer"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_person_at_a_real_terminal_approves() {
+    let place = Place::with(&["purchase-tool"]);
+    let script = json!({"turns": [
+        {"calls": [{"tool": "purchase", "arguments": {"item": "lamp", "quantity": 2, "price": 10}}]},
+        {"expect": {"results": [{"tool": "purchase", "is_error": false}]}, "say": "Ordered."},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let mut command = place.command();
+    command.args(["run", "buy", "--script", "script.json"]).env("TERM", "xterm");
+    let mut terminal = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+    terminal.exp_string("asks for approval").unwrap();
+    terminal.exp_string("approve? [y/n]").unwrap();
+    terminal.send_line("perhaps").unwrap();
+    terminal.exp_string("type y or n").unwrap();
+    terminal.send_line("y").unwrap();
+    // A tool may ask for optional fields after the yes; empty lines leave them out.
+    for _ in 0..3 {
+        terminal.send_line("").unwrap();
+    }
+    terminal.exp_string("Ordered.").unwrap();
+    let status = format!("{:?}", terminal.process().wait().unwrap());
+    assert!(status.starts_with("Exited(") && status.ends_with(", 0)"), "{status}");
+}
+
+#[test]
+fn without_key_and_server_the_message_says_what_to_set() {
+    let place = Place::with(&["math-tool"]);
+    let ended = place.run(&["run", "hello"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    for text in ["OPENAI_API_KEY", "--base-url", "cargo xtask demo"] {
+        assert!(ended.stderr.contains(text), "{text:?} is not in {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_exit_code_5() {
+    let place = Place::with(&["math-tool"]);
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}/v1");
+    let ended = place.run(&["run", "hello", "--base-url", &url, "--model", "m"]);
+    assert_eq!(ended.code, 5, "{ended:?}");
+    assert!(ended.stderr.contains("cannot reach the model at"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_model_behind_http_calls_a_component_and_answers() {
+    let place = Place::with(&["math-tool"]);
+    let first = json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function",
+        "function": {"name": "math", "arguments": "{\"expression\":\"6 * 7\"}"}}]});
+    let (url, bodies) = serve(vec![turn(&first, "tool_calls"), turn(&json!({"content": "It is 42."}), "stop")]);
+    let ended = place.run(&["run", "What is six times seven?", "--base-url", &url, "--model", "small"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "It is 42.\n"), "{}", ended.stderr);
+    let first: Value = bodies.recv().unwrap();
+    assert_eq!(first["model"], "small");
+    assert_eq!(first["tools"][0]["function"]["name"], "math");
+    let second: Value = bodies.recv().unwrap();
+    let reply = second["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(reply, &json!({"role": "tool", "tool_call_id": "call_a", "content": "42"}));
+}
+
+#[test]
+fn a_script_that_does_not_fit_says_where() {
+    let place = Place::with(&["math-tool"]);
+    let script = json!({"turns": [
+        {"calls": [{"tool": "math", "arguments": {"expression": "1"}}]},
+        {"expect": {"results": [{"tool": "math", "contains": "no such thing"}]}, "say": "?"},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let ended = place.run(&["run", "go", "--script", "script.json"]);
+    assert_eq!(ended.code, 5, "{ended:?}");
+    assert!(ended.stderr.contains("the script does not fit"), "{}", ended.stderr);
+    std::fs::write(place.dir.path().join("script.json"), "{\"turnz\": []}").unwrap();
+    let ended = place.run(&["run", "go", "--script", "script.json"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("turnz"), "{}", ended.stderr);
+}
+
+/// One streamed turn of an OpenAI-compatible server.
+fn turn(delta: &Value, finish: &str) -> String {
+    let chunk = |delta: &Value, finish: Value| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+        format!("data: {}\n\n", json!({"id": "c", "object": "chat.completion.chunk", "choices": [choice]}))
+    };
+    format!("{}{}data: [DONE]\n\n", chunk(delta, Value::Null), chunk(&json!({}), json!(finish)))
+}
+
+/// A server that gives these replies in order, and the bodies that it was sent.
+fn serve(replies: Vec<String>) -> (String, mpsc::Receiver<Value>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (sender, bodies) = mpsc::channel();
+    std::thread::spawn(move || {
+        for reply in replies {
+            let (stream, _) = listener.accept().unwrap();
+            sender.send(exchange(stream, &reply)).unwrap();
+        }
+    });
+    (url, bodies)
+}
+
+fn exchange(mut stream: TcpStream, reply: &str) -> Value {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        match line.trim().to_lowercase().strip_prefix("content-length:") {
+            Some(value) => length = value.trim().parse().unwrap(),
+            None if line.trim().is_empty() => break,
+            None => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    stream.write_all(format!("{head}{reply}").as_bytes()).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
