@@ -1,1 +1,101 @@
-fn main(){}
+//! The chores of this repository, each with all of its set-up: the only thing a newcomer must know.
+
+mod samples;
+mod shell;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::samples::{GUEST_PROFILE, GUEST_TARGET, SAMPLES};
+use crate::shell::{Cargo, note, target_dir};
+
+const HELP: &str = "\
+cargo xtask demo [--yes]     build host and sample tools, then play a conversation with them, offline
+cargo xtask test [FILTER]    build what the tests need, then run all of them
+cargo xtask check            what must hold before a change lands: format, lints, docs
+cargo xtask bench            measure one isolated call against plain wasmtime
+cargo xtask samples [DIR]    build the sample tools and put them into DIR [default: target/tools]
+
+The first build compiles wasmtime and takes several minutes; every command uses the same build.";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args.as_slice() {
+        ["demo", rest @ ..] => demo(rest),
+        ["test", rest @ ..] => test(rest),
+        ["check"] => check(),
+        ["bench"] => bench(),
+        ["samples"] => target_dir().and_then(|dir| samples::build(&dir.join("tools"))),
+        ["samples", dir] => samples::build(dir.as_ref()),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        other => Err(anyhow::anyhow!("unknown chore: {}\n\n{HELP}", other.join(" "))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The main job, offline: a scripted model calls real components, a person (or `--yes`) answers.
+fn demo(rest: &[&str]) -> Result<()> {
+    if let Some(other) = rest.iter().find(|arg| **arg != "--yes") {
+        bail!("the demo takes no {other}: only --yes, which answers for you");
+    }
+    let tools = target_dir()?.join("tools");
+    samples::build(&tools)?;
+    note("building the host");
+    Cargo::new(&["build", "--package", "toolcell-cli"]).run()?;
+    let script = shell::root()?.join("sample-tools/demo.json");
+    let toolcell = target_dir()?.join("debug").join(format!("toolcell{}", std::env::consts::EXE_SUFFIX));
+    note("playing sample-tools/demo.json with the components in target/tools");
+    shell::run(
+        std::process::Command::new(toolcell)
+            .args(["run", "Plan the light for my desk and order it.", "--save-parts"])
+            .arg(target_dir()?.join("demo"))
+            .arg("--tools")
+            .arg(&tools)
+            .arg("--script")
+            .arg(script)
+            .args(rest),
+    )
+}
+
+fn test(filter: &[&str]) -> Result<()> {
+    samples::set_up()?;
+    note("building guests");
+    samples::build(&target_dir()?.join("tools"))?;
+    Cargo::new(&["build", "--profile", GUEST_PROFILE, "--target", GUEST_TARGET])
+        .args(["--package", "toolcell-test-guests"])
+        .run()?;
+    note("running the tests");
+    Cargo::new(&["test", "--workspace", "--no-fail-fast"]).args(filter).run()
+}
+
+fn check() -> Result<()> {
+    samples::set_up()?;
+    note("format");
+    Cargo::new(&["fmt", "--all", "--check"]).run()?;
+    note("lints of host and tests");
+    Cargo::new(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).run()?;
+    note("lints of guests");
+    Cargo::new(&["clippy", "--profile", GUEST_PROFILE, "--target", GUEST_TARGET])
+        .args(SAMPLES.iter().flat_map(|sample| ["--package", sample.package]))
+        .args(["--", "-D", "warnings"])
+        .run()?;
+    note("docs");
+    Cargo::new(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").run()
+}
+
+fn bench() -> Result<()> {
+    samples::build(&target_dir()?.join("tools"))?;
+    note("one call of the math sample: the whole host path against plain wasmtime");
+    Cargo::new(&["run", "--package", "toolcell-tests", "--bin", "bench_call"]).run().context("the bench failed")
+}

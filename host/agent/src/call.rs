@@ -97,6 +97,12 @@ impl OpenCall {
     }
 }
 
+/// An id for a single call, which nobody can guess and no other call has.
+#[must_use]
+pub fn fresh_call_id() -> String {
+    format!("call-{}", uuid::Uuid::new_v4().simple())
+}
+
 /// Where a call stands.
 #[derive(Debug, Clone)]
 pub enum CallState {

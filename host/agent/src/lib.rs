@@ -18,7 +18,7 @@ mod transcript;
 pub use agent::{Agent, RunError, RunRequest};
 pub use answerer::{Answerer, Nobody, Question};
 pub use budget::{Budget, RunLimit};
-pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall};
+pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall, fresh_call_id};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
 pub use event::{EventSink, NoEvents, RunEvent};
 pub use model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason, Usage};
