@@ -212,7 +212,11 @@ impl<D: Decode> Reading<D> {
             }
             Form::Unknown(begin) => {
                 begin.extend_from_slice(chunk);
-                let Some(first) = begin.iter().find(|b| !b.is_ascii_whitespace()) else { return Ok(Progress::More) };
+                let Some(first) = begin.iter().find(|b| !b.is_ascii_whitespace()) else {
+                    // Servers send blank lines to keep a connection alive; they are not searched again.
+                    begin.clear();
+                    return Ok(Progress::More);
+                };
                 let is_json = matches!(first, b'{' | b'[' | b'<');
                 let begin = mem::take(begin);
                 self.form = if is_json { Form::Json(Vec::new()) } else { Form::Events(sse::Parser::default()) };

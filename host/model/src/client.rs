@@ -68,16 +68,19 @@ impl Client {
     /// The failure without the key and with its words shortened.
     pub(crate) fn clean(&self, mut failed: Failed) -> Failed {
         if let Some(message) = message_of(&mut failed.error) {
-            let text = self.key.as_ref().map(|key| key.remove_from(message));
-            *message = shorten(text.as_deref().unwrap_or(message));
+            *message = shorten(&self.without_key(message));
         }
         failed
+    }
+
+    fn without_key(&self, text: &str) -> String {
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.remove_from(text))
     }
 
     async fn refused(&self, status: StatusCode, mut response: Response) -> Failed {
         let headers = response.inner.headers();
         let hints = RetryHints::read(headers, SystemTime::now());
-        let location = headers.get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let location = headers.get(LOCATION).and_then(|value| value.to_str().ok()).map(|text| self.without_key(text));
         let body = response.beginning(ERROR_BODY_BYTES_MAX).await;
         let mut failed = self.clean(ProviderError::from_body(&body).classify(status.as_u16(), hints));
         let hint = match (status.as_u16(), location) {

@@ -134,3 +134,47 @@ fn a_long_chain_of_references_is_no_deep_recursion() {
     let schema = json!({"type": "object", "$defs": defs}).to_string();
     assert!(definitions(vec![with_schema(schema)]).is_ok());
 }
+
+#[test]
+fn references_to_references_do_not_multiply_beyond_the_limit() {
+    let doubled = |steps: usize| {
+        let mut defs = serde_json::Map::new();
+        for n in 0..steps {
+            let next = json!({"$ref": format!("#/$defs/{}", n + 1)});
+            defs.insert(n.to_string(), json!({"allOf": [next, next]}));
+        }
+        defs.insert(steps.to_string(), json!({}));
+        vec![with_schema(json!({"type": "object", "$ref": "#/$defs/0", "$defs": defs}).to_string())]
+    };
+    assert!(definitions(doubled(8)).is_ok());
+    let rule = "its input schema has more than 8192 values when its references are written out";
+    for steps in [14, 60] {
+        assert_eq!(refused(doubled(steps)), broken(rule));
+    }
+    let flat = format!("{{\"type\": \"object\", \"enum\": [{}1]}}", "1,".repeat(8_000));
+    assert!(definitions(vec![with_schema(flat)]).is_ok());
+}
+
+#[test]
+fn references_lead_where_they_seem_to() {
+    let refused_for = |schema: serde_json::Value, rule: &str| {
+        let input = with_schema(schema.to_string());
+        assert_eq!(refused(vec![input]), broken(&format!("its input schema {rule}")));
+    };
+    let moved = json!({"type": "object", "$defs": {"a": {"$id": "http://e.example/", "$ref": "#/$defs/a"}}});
+    refused_for(moved, "has a $id below its root: remove it");
+    let other = json!({"type": "object", "properties": {"a": {"$schema": "http://json-schema.org/draft-04/schema#"}}});
+    refused_for(other, "has a $schema below its root: remove it");
+    let old = json!({"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"});
+    refused_for(old, "is written in draft 4: write it in draft 2020-12");
+    let recursive = json!({"type": "object", "properties": {"a": {"$recursiveRef": "#"}}});
+    refused_for(recursive, "refers back to itself: recursive schemas are not taken");
+    let escaped =
+        json!({"type": "object", "allOf": [{"$ref": "#/%24defs/a"}], "%24defs": {"a": {}}, "$defs": {"a": {}}});
+    refused_for(escaped, "has a $ref that leads nowhere: use #/$defs/…");
+    let good = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://e.example/a", "type": "object",
+        "properties": {"$id": {"type": "string"}, "$schema": {"type": "string"}, "id": {"default": "x"}},
+    });
+    assert!(definitions(vec![with_schema(good.to_string())]).is_ok());
+}

@@ -10,6 +10,7 @@ use toolcell_contract::limits::{
 use toolcell_contract::{ContentPart, Media, Object, Outcome, PartKind, Request, Source, Suspension, ToolResult};
 
 use crate::bindings::toolcell::tool::tool_types as wit;
+use crate::definition::check_schema;
 use crate::ending::Fault;
 
 /// A request lapses no sooner than this, so that a person can read it at all.
@@ -201,6 +202,12 @@ fn request_data(text: Option<String>) -> Result<Option<Object>, Fault> {
     let data = object(&text).ok_or(Fault::ResultInvalid("the data of a request must be a JSON object"))?;
     if data.get("schema").is_some_and(|schema| !schema.is_object()) {
         return Err(Fault::ResultInvalid("the schema in the data of a request must be a JSON object"));
+    }
+    // Whoever asks will check the answer against it.
+    if data.get("schema").is_some_and(|schema| check_schema(schema).is_err()) {
+        return Err(Fault::ResultInvalid(
+            "the schema in the data of a request must be flat, and refer to nothing but small parts of itself",
+        ));
     }
     Ok(Some(data))
 }

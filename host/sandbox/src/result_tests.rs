@@ -227,7 +227,9 @@ fn the_data_of_a_question_is_a_small_object() {
     let data = asked(wit::Request { data: Some(r#"{"schema": {"type": "object"}}"#.into()), ..request() }).data;
     assert_eq!(data.map(serde_json::Value::Object), Some(json!({"schema": {"type": "object"}})));
     let deep = format!("{{\"a\": {}", "[".repeat(10_000));
-    for bad in ["[]", "x", r#"{"schema": "x"}"#, &deep, &format!("{{\"a\": \"{}\"}}", "x".repeat(16 << 10))] {
+    let recursive = r##"{"schema": {"type": "object", "properties": {"a": {"$ref": "#"}}}}"##;
+    let long = format!("{{\"a\": \"{}\"}}", "x".repeat(16 << 10));
+    for bad in ["[]", "x", r#"{"schema": "x"}"#, &deep, recursive, &long] {
         assert_eq!(refused(with(bad)), FailureCode::BadOutput);
     }
 }

@@ -63,7 +63,7 @@ impl Directory {
             }
             found += 1;
             first.insert(name.to_owned());
-            if first.len() > max + 1 {
+            if first.len() > max.saturating_add(1) {
                 first.pop_last();
             }
         }
@@ -133,7 +133,7 @@ fn check_kind(kind: FileType) -> Result<(), Refusal> {
 
 /// Reads to the end, and not beyond `max` bytes: a file may grow while it is read.
 fn read_blocks(file: File, max: u64, mut take: impl FnMut(&[u8])) -> Result<(), Refusal> {
-    let mut file = file.take(max + 1);
+    let mut file = file.take(max.saturating_add(1));
     let mut block = vec![0; BLOCK_BYTES];
     let mut size = 0;
     loop {

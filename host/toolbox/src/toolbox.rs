@@ -128,7 +128,7 @@ impl Toolbox {
         if open_to_others {
             report.warnings.push(Warning::OpenToOthers(self.0.path.clone()));
         }
-        self.put_into_use(&before, next, report.clone());
+        self.put_into_use(before, next, report.clone());
         Ok(report)
     }
 
@@ -173,11 +173,13 @@ impl Toolbox {
     }
 
     /// What is replaced is put aside first, so that a call finds its code at every moment.
-    fn put_into_use(&self, before: &Snapshot, next: Snapshot, report: LoadReport) {
+    fn put_into_use(&self, before: Arc<Snapshot>, next: Snapshot, report: LoadReport) {
         let next = Arc::new(next);
         let mut retired = self.0.retired.lock().unwrap_or_else(PoisonError::into_inner);
-        retired.add(before, &next);
+        retired.add(&before, &next);
         *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
+        // It holds the tools that it offered, and they are held by others or not at all from here on.
+        drop(before);
         retired.prune(&next);
         *self.0.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
     }
@@ -196,9 +198,15 @@ impl Toolbox {
     fn component_of(&self, tool: &Tool) -> Result<Arc<Loaded>, FailureCode> {
         let name = &tool.definition.name;
         let digest = tool.digest.ok_or(FailureCode::UnknownTool)?;
-        let current = self.snapshot();
-        let retired = || self.0.retired.lock().unwrap_or_else(PoisonError::into_inner).get(digest);
-        match current.by_digest.get(&digest).cloned().or_else(retired) {
+        let mut current = self.snapshot();
+        let mut found = current.by_digest.get(&digest).cloned();
+        if found.is_none() {
+            // With the lock held nothing changes its place between the two.
+            let retired = self.0.retired.lock().unwrap_or_else(PoisonError::into_inner);
+            current = self.snapshot();
+            found = current.by_digest.get(&digest).cloned().or_else(|| retired.get(digest));
+        }
+        match found {
             Some(loaded) if loaded.tools.iter().any(|tool| tool.definition.name == *name) => Ok(loaded),
             Some(_) => Err(FailureCode::UnknownTool),
             None if current.tools.iter().any(|tool| tool.definition.name == *name) => Err(FailureCode::ToolChanged),

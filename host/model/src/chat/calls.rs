@@ -1,7 +1,7 @@
 //! The calls of a turn, put together from pieces that servers number, name and cut in their own ways.
 
 use serde_json::{Map, Value, json};
-use toolcell_agent::CallRequest;
+use toolcell_agent::{CallRequest, StopReason};
 
 /// Calls of one turn; OpenAI accepts no more when the turn goes back.
 const CALLS_MAX: usize = 128;
@@ -83,8 +83,13 @@ impl Calls {
     }
 
     /// The calls in our own form and as the message that goes back holds them. `fresh_id` makes an id for a call that
-    /// has none of its own.
-    pub(super) fn finish(self, fresh_id: fn() -> String) -> Result<(Vec<CallRequest>, Vec<Value>), CallsError> {
+    /// has none of its own. When the model was cut off, arguments that did not begin stay empty: they are not the same
+    /// as none.
+    pub(super) fn finish(
+        self,
+        stop: &StopReason,
+        fresh_id: fn() -> String,
+    ) -> Result<(Vec<CallRequest>, Vec<Value>), CallsError> {
         let (mut calls, mut echo) = (Vec::<CallRequest>::new(), Vec::new());
         for slot in self.slots {
             let Slot { id, name, arguments, extra, .. } = slot;
@@ -96,7 +101,8 @@ impl Calls {
             }
             let is_taken = id.is_empty() || calls.iter().any(|call| call.id == id);
             let id = if is_taken { fresh_id() } else { id };
-            let arguments = arguments.finish();
+            let did_not_begin = *stop == StopReason::Length && arguments.text.trim().is_empty();
+            let arguments = if did_not_begin { String::new() } else { arguments.finish() };
             let mut call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
             if let Some(call) = call.as_object_mut() {
                 call.extend(extra);

@@ -131,8 +131,9 @@ impl Decoder {
     fn take_finish_reason(&mut self, choice: &Value) -> Result<(), Failed> {
         let text = |key: &str| choice.get(key).and_then(Value::as_str).filter(|reason| !reason.is_empty());
         let reason = text("finish_reason");
-        // OpenRouter may say "stop" where the model behind it failed.
-        if [reason, text("native_finish_reason")].contains(&Some("error")) {
+        // OpenRouter may say "stop" where the model behind it failed; DeepSeek has a word of its own.
+        let failed = |reason| matches!(reason, Some("error" | "insufficient_system_resource"));
+        if failed(reason) || failed(text("native_finish_reason")) {
             let error = ProviderError { message: "the model broke off".to_owned(), ..ProviderError::default() };
             return Err(error.classify(200, RetryHints::default()));
         }
@@ -171,14 +172,15 @@ impl Decode for Decoder {
 
     fn finish(self) -> Result<ModelReply, Failed> {
         let reason = self.finish_reason.ok_or_else(|| Failed::for_now(ModelError::Truncated))?;
-        let (calls, echo) = self.calls.finish(self.fresh_id).map_err(|e| unusable(&e))?;
         let stop = match reason.as_str() {
             "stop" if !self.refusal.is_empty() => StopReason::Refused,
             "stop" | "tool_calls" | "function_call" => StopReason::Finished,
-            "length" => StopReason::Length,
+            // Mistral's word for the whole context, and that of gateways before other wires.
+            "length" | "model_length" | "max_tokens" => StopReason::Length,
             "content_filter" => StopReason::Refused,
             _ => StopReason::Other(reason),
         };
+        let (calls, echo) = self.calls.finish(&stop, self.fresh_id).map_err(|e| unusable(&e))?;
         let mut message = Map::from_iter([("role".to_owned(), json!("assistant"))]);
         let has_no_content = self.content.is_empty() && (!echo.is_empty() || !self.refusal.is_empty());
         message.insert("content".to_owned(), if has_no_content { Value::Null } else { json!(self.content) });

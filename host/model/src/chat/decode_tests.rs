@@ -121,7 +121,9 @@ fn why_the_model_stopped_is_kept() {
     let stop = |reason: &str| deltas(&[json!({"content": "x"})], reason).reply().stop;
     assert_eq!(stop("stop"), StopReason::Finished);
     assert_eq!(stop("tool_calls"), StopReason::Finished);
-    assert_eq!(stop("length"), StopReason::Length);
+    for word in ["length", "model_length", "max_tokens"] {
+        assert_eq!(stop(word), StopReason::Length, "{word}");
+    }
     assert_eq!(stop("content_filter"), StopReason::Refused);
     assert_eq!(stop("repetition"), StopReason::Other("repetition".into()));
 }
@@ -210,6 +212,15 @@ fn a_stream_without_its_end_is_cut_off() {
 }
 
 #[test]
+fn arguments_that_did_not_begin_before_the_output_limit_are_not_none() {
+    let begun = || [json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": ""}}])];
+    assert_eq!(pieces(&begun(), "tool_calls").calls(), [call("a", "wipe", "{}")]);
+    assert_eq!(pieces(&begun(), "length").calls(), [call("a", "wipe", "")]);
+    let half = [json!([{"index": 0, "id": "a", "function": {"name": "wipe", "arguments": "{\"a"}}])];
+    assert_eq!(pieces(&half, "length").calls(), [call("a", "wipe", "{\"a")]);
+}
+
+#[test]
 fn the_end_of_the_body_is_enough_after_a_finish_reason() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"4\"},\"finish_reason\":\"stop\"}]}\n\n";
     assert_eq!(stream(text).reply().turn.text, "4");
@@ -242,6 +253,10 @@ fn an_error_in_the_middle_ends_the_stream_in_every_shape() {
         inside(502, "m")
     );
     assert_eq!(end(r#"data: {"choices":[{"delta":{},"finish_reason":"error"}]}"#), inside(200, "the model broke off"));
+    assert_eq!(
+        end(r#"data: {"choices":[{"delta":{},"finish_reason":"insufficient_system_resource"}]}"#),
+        inside(200, "the model broke off")
+    );
     assert_eq!(
         end(r#"data: {"choices":[{"delta":{},"finish_reason":"stop","native_finish_reason":"error"}]}"#),
         inside(200, "the model broke off")

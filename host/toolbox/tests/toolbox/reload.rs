@@ -73,6 +73,19 @@ async fn replaced_code_that_nobody_holds_is_let_go() {
 }
 
 #[tokio::test]
+async fn replaced_code_that_nobody_holds_is_let_go_by_the_reload_that_replaces_it() {
+    let place = Place::new();
+    place.put("a.wasm", answering("one", "v1"));
+    let toolbox = place.open().await;
+    let offered = find(&toolbox, "one");
+    let told = toolcell_agent::Tool::new(offered.definition.clone(), offered.digest).unwrap();
+    drop(offered);
+    place.put("a.wasm", answering("one", "v2"));
+    reload(&toolbox).await;
+    assert_eq!(call(&toolbox, Arc::new(told)).await, "tool-changed");
+}
+
+#[tokio::test]
 async fn a_running_call_ends_on_the_old_code() {
     let place = Place::new();
     let slow = Guest { tools: vec![tool("one")], text: "v1".into(), is_slow: true, ..Guest::default() };
