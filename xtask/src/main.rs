@@ -3,9 +3,9 @@
 mod samples;
 mod shell;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::samples::{GUEST_PROFILE, GUEST_TARGET, SAMPLES};
 use crate::shell::{Cargo, note, target_dir};
@@ -51,32 +51,41 @@ fn demo(rest: &[&str]) -> Result<()> {
     }
     let tools = target_dir()?.join("tools");
     samples::build(&tools)?;
-    note("building the host");
-    Cargo::new(&["build", "--package", "toolcell-cli"]).run()?;
-    let script = shell::root()?.join("sample-tools/demo.json");
-    let toolcell = target_dir()?.join("debug").join(format!("toolcell{}", std::env::consts::EXE_SUFFIX));
-    note("playing sample-tools/demo.json with the components in target/tools");
+    build_host()?;
+    note("playing sample-tools/demo.json with the sample tools");
     shell::run(
-        std::process::Command::new(toolcell)
-            .args(["run", "Plan the light for my desk and order it.", "--save-parts"])
-            .arg(target_dir()?.join("demo"))
-            .arg("--tools")
+        built("toolcell")?
+            .args(["run", "Plan the light for my desk and order it.", "--tools"])
             .arg(&tools)
             .arg("--script")
-            .arg(script)
+            .arg(shell::root()?.join("sample-tools/demo.json"))
+            .arg("--save-parts")
+            .arg(target_dir()?.join("demo"))
             .args(rest),
     )
 }
 
 fn test(filter: &[&str]) -> Result<()> {
-    samples::set_up()?;
-    note("building guests");
     samples::build(&target_dir()?.join("tools"))?;
+    note("building the hostile guests");
     Cargo::new(&["build", "--profile", GUEST_PROFILE, "--target", GUEST_TARGET])
         .args(["--package", "toolcell-test-guests"])
         .run()?;
+    build_host()?;
     note("running the tests");
     Cargo::new(&["test", "--workspace", "--no-fail-fast"]).args(filter).run()
+}
+
+/// Builds everything, tests included. Cargo unifies the features of dependencies over what it builds at once, so a
+/// smaller build would be another one, and compile wasmtime again.
+fn build_host() -> Result<()> {
+    note("building the host (the first time this takes several minutes)");
+    Cargo::new(&["build", "--workspace", "--all-targets"]).run()
+}
+
+/// A program that [`build_host`] built.
+fn built(name: &str) -> Result<Command> {
+    Ok(Command::new(target_dir()?.join("debug").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))))
 }
 
 fn check() -> Result<()> {
@@ -95,7 +104,7 @@ fn check() -> Result<()> {
 }
 
 fn bench() -> Result<()> {
-    samples::build(&target_dir()?.join("tools"))?;
-    note("one call of the math sample: the whole host path against plain wasmtime");
-    Cargo::new(&["run", "--package", "toolcell-tests", "--bin", "bench_call"]).run().context("the bench failed")
+    build_host()?;
+    note("one isolated call: the whole host path against plain wasmtime");
+    shell::run(&mut built("bench_call")?)
 }
