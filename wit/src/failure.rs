@@ -144,7 +144,8 @@ impl fmt::Display for FailureCode {
     }
 }
 
-/// A failure that the host made. No text of a guest ever enters it.
+/// A failure that the host made, in the host's words. A detail may quote what the model wrote and what the tool's own
+/// schema says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Which.

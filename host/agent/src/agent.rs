@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::join_all;
@@ -101,7 +101,7 @@ impl Agent {
             return Err(RunError::Unbalanced);
         }
         let progress = RunProgress::new(system, messages);
-        Ok(self.with_loop(&events, &cancel).drive(progress).await)
+        Ok(self.with_loop(&events, &cancel, Duration::ZERO).drive(progress).await)
     }
 
     /// Goes on with a run that waits. Each answer runs its own call; the model is asked again when every call of the
@@ -119,11 +119,17 @@ impl Agent {
         if let Some(stray) = run.stray(&answers) {
             return Err(RunError::UnknownQuestion { id: stray.id.clone(), run: Box::new(run) });
         }
-        Ok(self.with_loop(&events, &cancel).resume(run, answers).await)
+        Ok(self.with_loop(&events, &cancel, run.progress.worked).resume(run, answers).await)
     }
 
-    fn with_loop<'a>(&'a self, events: &'a Arc<dyn EventSink>, cancel: &'a CancellationToken) -> Loop<'a> {
-        let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel);
+    fn with_loop<'a>(
+        &'a self,
+        events: &'a Arc<dyn EventSink>,
+        cancel: &'a CancellationToken,
+        worked: Duration,
+    ) -> Loop<'a> {
+        let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
+            .having_worked(worked);
         Loop { agent: self, caller, events, cancel }
     }
 }
@@ -138,7 +144,7 @@ impl RunProgress {
             turns: 0,
             usage: crate::Usage::default(),
             text: String::new(),
-            worked: std::time::Duration::ZERO,
+            worked: Duration::ZERO,
         }
     }
 }
@@ -158,10 +164,7 @@ impl Loop<'_> {
                 Ok(None) => RunEnd::Done,
                 Ok(Some(slots)) => match self.close_turn(&mut run, slots) {
                     Ok(()) => continue,
-                    Err(slots) => {
-                        let progress = run.clone();
-                        RunEnd::Pending(Box::new(SuspendedRun { progress, slots }))
-                    }
+                    Err(slots) => self.suspend(&mut run, slots),
                 },
                 Err(end) => end,
             };
@@ -171,10 +174,14 @@ impl Loop<'_> {
 
     async fn resume(&self, suspended: SuspendedRun, answers: Vec<Answer>) -> RunResult {
         let SuspendedRun { progress: mut run, slots } = suspended;
-        let mut answers: HashMap<_, _> = answers.into_iter().map(|answer| (answer.id.clone(), answer)).collect();
+        let mut first = HashMap::new();
+        for answer in answers {
+            // Two answers to one question: the first one counts.
+            first.entry(answer.id.clone()).or_insert(answer);
+        }
         let steps = slots.into_iter().map(|slot| {
             let answer = match &slot {
-                CallState::Open(open) => answers.remove(&open.request().id),
+                CallState::Open(open) => first.remove(&open.request().id),
                 CallState::Finished(_) => None,
             };
             self.step(slot, answer)
@@ -183,10 +190,21 @@ impl Loop<'_> {
         match self.close_turn(&mut run, slots) {
             Ok(()) => self.drive(run).await,
             Err(slots) => {
-                let progress = run.clone();
-                self.end(run, RunEnd::Pending(Box::new(SuspendedRun { progress, slots })))
+                let end = self.suspend(&mut run, slots);
+                self.end(run, end)
             }
         }
+    }
+
+    /// A run that waits. What ended already is in its result too, although the turn is still open.
+    fn suspend(&self, run: &mut RunProgress, slots: Vec<CallState>) -> RunEnd {
+        run.worked = self.caller.clock().worked();
+        let progress = run.clone();
+        run.records.extend(slots.iter().filter_map(|slot| match slot {
+            CallState::Finished(record) => Some(record.as_ref().clone()),
+            CallState::Open(_) => None,
+        }));
+        RunEnd::Pending(Box::new(SuspendedRun { progress, slots }))
     }
 
     async fn step(&self, slot: CallState, answer: Option<Answer>) -> CallState {
@@ -218,15 +236,7 @@ impl Loop<'_> {
                 StopReason::Finished | StopReason::Other(_) => Ok(None),
             };
         }
-        let started = Instant::now();
-        let slots = self.run_calls(run, calls, &reply.stop).await;
-        // A person's time is not the run's: what the calls worked is counted, not how long they waited.
-        let worked = slots.iter().map(|slot| match slot {
-            CallState::Finished(record) => record.duration,
-            CallState::Open(_) => std::time::Duration::ZERO,
-        });
-        run.worked += worked.max().unwrap_or_default().min(started.elapsed());
-        Ok(Some(slots))
+        Ok(Some(self.run_calls(run, calls, &reply.stop).await))
     }
 
     fn check_budget(&self, run: &RunProgress) -> Result<(), RunEnd> {
@@ -240,27 +250,24 @@ impl Loop<'_> {
         if budget.tokens_max.is_some_and(|max| run.usage.total() >= max.get()) {
             return Err(RunEnd::Incomplete(RunLimit::Tokens));
         }
-        if run.worked >= budget.time_max {
+        if self.caller.time_left().is_zero() {
             return Err(RunEnd::Incomplete(RunLimit::Time));
         }
         Ok(())
     }
 
     /// One answer of the model. A stream that breaks off is an error: nothing of it is used.
-    async fn ask(&self, run: &mut RunProgress) -> Result<ModelReply, RunEnd> {
+    async fn ask(&self, run: &RunProgress) -> Result<ModelReply, RunEnd> {
         let tools = self.agent.catalog.tools();
         let definitions: Vec<_> = tools.iter().map(|tool| &tool.definition).collect();
         let prompt = Prompt { system: run.system.as_deref(), messages: &run.messages, tools: &definitions };
-        let started = Instant::now();
-        let time_left = self.agent.budget.time_max.saturating_sub(run.worked);
-        let reply = tokio::select! {
+        let _work = self.caller.clock().work();
+        tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(RunEnd::Cancelled),
-            () = tokio::time::sleep(time_left) => Err(RunEnd::Incomplete(RunLimit::Time)),
+            () = tokio::time::sleep(self.caller.time_left()) => Err(RunEnd::Incomplete(RunLimit::Time)),
             reply = self.collect(prompt) => reply.map_err(RunEnd::Failed),
-        };
-        run.worked += started.elapsed();
-        reply
+        }
     }
 
     async fn collect(&self, prompt: Prompt<'_>) -> Result<ModelReply, ModelError> {

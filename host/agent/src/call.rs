@@ -16,6 +16,7 @@ use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
 use crate::event::{EventSink, RunEvent};
 use crate::suspension::{self, ForeignAnswer, Settled, settle};
 use crate::transcript::CallRequest;
+use crate::work_clock::WorkClock;
 
 /// How a call ended: its result, and the host's code where the host made that result.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,6 +132,7 @@ pub struct Caller<'a> {
     cancel: &'a CancellationToken,
     /// Held while a tool executes, never while a call waits.
     running: Semaphore,
+    clock: WorkClock,
 }
 
 impl<'a> Caller<'a> {
@@ -144,7 +146,23 @@ impl<'a> Caller<'a> {
         cancel: &'a CancellationToken,
     ) -> Self {
         let running = Semaphore::new(budget.calls_at_once_max.get());
-        Self { catalog, answerer, budget, events, cancel, running }
+        let clock = WorkClock::starting_at(Duration::ZERO);
+        Self { catalog, answerer, budget, events, cancel, running, clock }
+    }
+
+    /// The same caller for a run that has worked for so long already.
+    pub(crate) fn having_worked(self, worked: Duration) -> Self {
+        Self { clock: WorkClock::starting_at(worked), ..self }
+    }
+
+    /// Counts the time in which the run works.
+    pub(crate) fn clock(&self) -> &WorkClock {
+        &self.clock
+    }
+
+    /// What is left of the run's time.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.budget.time_max.saturating_sub(self.clock.worked())
     }
 
     /// Runs a call to its end, or until it waits and nobody is there to answer.
@@ -209,8 +227,10 @@ impl<'a> Caller<'a> {
     fn settle(&self, open: &OpenCall, answer: Answer) -> Result<Settled, ForeignAnswer> {
         let ok = answer.ok;
         let settled = settle(&open.call.call_id, &open.suspension, answer, OffsetDateTime::now_utc())?;
-        let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
-        self.events.emit(RunEvent::Answered { call_id, name, ok });
+        if !self.cancel.is_cancelled() {
+            let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
+            self.events.emit(RunEvent::Answered { call_id, name, ok });
+        }
         Ok(settled)
     }
 
@@ -224,10 +244,15 @@ impl<'a> Caller<'a> {
         });
         let run = async {
             let _permit = self.running.acquire().await;
-            self.catalog.call(job, observer).await
+            let _work = self.clock.work();
+            tokio::time::timeout(self.time_left(), self.catalog.call(job, observer)).await
         };
-        let Some(Execution { outcome, log, duration }) = self.cancel.run_until_cancelled(run).await else {
-            return Outcome::Failed(Failure::new(FailureCode::Cancelled));
+        let Execution { outcome, log, duration } = match self.cancel.run_until_cancelled(run).await {
+            Some(Ok(execution)) => execution,
+            Some(Err(_elapsed)) => {
+                return Outcome::Failed(Failure::with_detail(FailureCode::Timeout, "the time of the run is over"));
+            }
+            None => return Outcome::Failed(Failure::new(FailureCode::Cancelled)),
         };
         call.spent += duration;
         for line in log {
@@ -245,7 +270,9 @@ impl<'a> Caller<'a> {
         self.events.emit(RunEvent::Pending { call_id, name, request });
         let expiry = async {
             match suspension::expiry(&open.suspension.request) {
-                Some(end) => tokio::time::sleep((end - OffsetDateTime::now_utc()).unsigned_abs()).await,
+                Some(end) => {
+                    tokio::time::sleep((end - OffsetDateTime::now_utc()).try_into().unwrap_or(Duration::ZERO)).await
+                }
                 None => std::future::pending().await,
             }
         };

@@ -14,6 +14,7 @@ mod run;
 mod schema;
 mod suspension;
 mod transcript;
+mod work_clock;
 
 pub use agent::{Agent, RunError, RunRequest};
 pub use answerer::{Answerer, Nobody, Question};

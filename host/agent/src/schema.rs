@@ -91,7 +91,7 @@ fn invalid(detail: String) -> Failure {
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
     let place = if path.is_empty() { "arguments" } else { &path };
-    format!("{place}: {}", shorten(&error.to_string()))
+    format!("{}: {}", shorten(place), shorten(&error.to_string()))
 }
 
 fn shorten(text: &str) -> String {

@@ -172,6 +172,8 @@ async fn with_nobody_there_the_run_waits_and_every_answer_runs_its_own_call() {
     let ids: Vec<_> = result.pendings().map(|request| request.id.clone()).collect();
     assert_eq!(ids.len(), 2);
     assert_eq!(result.pending().unwrap().id, ids[0]);
+    let ended: Vec<_> = result.tool_calls.iter().map(|record| record.request.name.as_str()).collect();
+    assert_eq!(ended, ["echo"], "what ended beside an open call is not lost");
     let RunEnd::Pending(run) = result.end else { panic!("not pending") };
 
     let cancel = tokio_util::sync::CancellationToken::new;
@@ -261,6 +263,29 @@ async fn a_model_that_says_nothing_ends_the_run_when_its_time_is_over() {
     stage.agent = stage.agent.with_budget(Budget { time_max: Duration::from_secs(60), ..Budget::default() });
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert!(matches!(result.end, RunEnd::Incomplete(RunLimit::Time)), "{:?}", result.end);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_never_ends_ends_with_the_time_of_the_run() {
+    let catalog = FakeCatalog::default().with("stuck", |_| std::future::pending());
+    let mut stage = Stage::new(catalog, &[call(&[("stuck", "{}")])]);
+    stage.agent = stage.agent.with_budget(Budget { time_max: Duration::from_secs(60), ..Budget::default() });
+    let result = stage.agent.run(stage.request()).await.unwrap();
+    assert!(matches!(result.end, RunEnd::Incomplete(RunLimit::Time)), "{:?}", result.end);
+    assert_eq!(result.tool_calls[0].ending.code, Some(FailureCode::Timeout));
+    assert!(is_balanced(&result.messages));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_person_is_not_the_time_of_the_run() {
+    let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
+    stage.agent = stage.agent.with_budget(Budget { time_max: Duration::from_secs(60), ..Budget::default() });
+    stage.agent = stage.agent.with_answerer(|question: Question| async {
+        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        approve(question).await
+    });
+    let result = stage.agent.run(stage.request()).await.unwrap();
+    assert_eq!(result.status(), RunStatus::Done);
 }
 
 #[tokio::test]

@@ -48,6 +48,8 @@ impl Terminal {
     /// The person's answer; none when the input ends.
     async fn ask(&self, question: Question) -> Option<Answer> {
         let _turn = self.turn.lock().await;
+        let _asking = self.screen.asking();
+        self.lines.forget_typed_ahead().await;
         let request = &question.request;
         self.screen.line("");
         self.screen.line(&format!("⏸ {} asks for {}", question.tool, one_line(request.kind.as_str(), 40)));
@@ -59,7 +61,8 @@ impl Terminal {
         }
         // The tool's words above, the host's own record below: a person decides on what will really run.
         let digest = question.digest.map_or_else(|| "part of the host".to_owned(), |digest| digest.short());
-        self.screen.line(&format!("  call      {} {}", question.tool, one_line(&question.arguments.to_string(), 300)));
+        let arguments = printable(&question.arguments.to_string());
+        self.screen.line(&format!("  call      {} {arguments}", question.tool));
         self.screen.line(&format!("  component {digest}"));
         let schema = request.answer_schema().cloned();
         match (&request.kind, schema) {
@@ -113,7 +116,7 @@ impl Terminal {
             for (name, property) in properties {
                 let text = self.prompt(&label(name, property, required.contains(&name.as_str()))).await;
                 // Input that ends leaves the remaining fields empty, which is fine for optional ones.
-                ended = text.is_none();
+                ended |= text.is_none();
                 match text.as_deref().unwrap_or_default().trim() {
                     "" => {}
                     "!" => return Some(None),
@@ -126,13 +129,20 @@ impl Terminal {
             if ended {
                 return None;
             }
+            if properties.is_empty() {
+                let problem = one_line(&problem, 200);
+                self.screen.line(&format!("  the tool wants an answer that cannot be typed here: {problem}"));
+                return Some(None);
+            }
             self.screen.line(&format!("  that does not fit ({}); again, or ! to decline", one_line(&problem, 200)));
         }
     }
 
     async fn prompt(&self, text: &str) -> Option<String> {
         self.screen.prompt(text);
-        self.lines.next().await
+        let line = self.lines.next().await;
+        self.screen.answered();
+        line
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Incomplete,
     /// The model could not be asked.
     ModelFailed,
+    /// The host itself failed, for example because a disk is full.
+    HostFailed,
     /// It was cancelled with Ctrl-C.
     Cancelled,
 }
@@ -32,19 +34,43 @@ Exit codes:
     3  a call waits for an answer, and nobody was there to give it
     4  a limit ended the run
     5  the model could not be asked
+    6  the host itself failed, for example because a disk is full
   130  cancelled with Ctrl-C";
+
+/// Marks an error that is the host's own and not what was typed.
+#[derive(Debug)]
+pub(crate) struct HostFailure;
+
+impl std::fmt::Display for HostFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the host failed")
+    }
+}
+
+impl Exit {
+    /// The exit code of an error that ended a command.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        if error.is::<HostFailure>() { Self::HostFailed } else { Self::Usage }
+    }
+
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::ToolError => 1,
+            Self::Usage => 2,
+            Self::Pending => 3,
+            Self::Incomplete => 4,
+            Self::ModelFailed => 5,
+            Self::HostFailed => 6,
+            Self::Cancelled => 130,
+        }
+    }
+}
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::ToolError => 1,
-            Exit::Usage => 2,
-            Exit::Pending => 3,
-            Exit::Incomplete => 4,
-            Exit::ModelFailed => 5,
-            Exit::Cancelled => 130,
-        })
+        Self::from(exit.code())
     }
 }
 

@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 mod host;
 mod lines;
+mod output;
 mod printable;
 mod save;
 mod screen;
@@ -27,7 +28,7 @@ fn main() -> ExitCode {
         .and_then(|runtime| runtime.block_on(dispatch(cli)));
     let exit = done.unwrap_or_else(|error| {
         eprintln!("error: {}", printable::printable(&format!("{error:#}")));
-        Exit::Usage
+        Exit::of(&error)
     });
     exit.into()
 }

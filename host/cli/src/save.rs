@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use toolcell::contract::{ContentPart, Media, Source};
 
+use crate::exit::HostFailure;
+
 /// A name is a hint to a person; this is as much as a listing shows.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -16,6 +18,10 @@ const COPIES_MAX: u32 = 10_000;
 /// Writes the media of a result into `dir`, and returns the paths. Nothing is ever overwritten; a part that is a URL is
 /// not fetched.
 pub(crate) fn save_parts(dir: &Path, tool: &str, parts: &[ContentPart]) -> anyhow::Result<Vec<PathBuf>> {
+    write_parts(dir, tool, parts).context(HostFailure)
+}
+
+fn write_parts(dir: &Path, tool: &str, parts: &[ContentPart]) -> anyhow::Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
     let mut paths = Vec::new();
     for part in parts {

@@ -1,13 +1,14 @@
 //! The terminal: the model's text on standard output, everything else on standard error, a spinner while one waits.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use toolcell::contract::ToolResult;
 use toolcell::{LogLine, Progress, RunEvent};
 
+use crate::output;
 use crate::printable::{one_line, printable};
 
 /// As much of a call or a result as fits a line or two.
@@ -23,6 +24,8 @@ pub(crate) struct Screen {
 struct State {
     /// The model's text stands in the middle of a line.
     mid_line: bool,
+    /// A person is being asked; until the answer nothing moves, and what others say goes above the prompt.
+    asking: Option<String>,
     spinner: Option<ProgressBar>,
 }
 
@@ -56,18 +59,28 @@ impl Screen {
         self.apart(|| eprintln!("{text}"));
     }
 
-    /// A question on standard error; the answer is typed behind it.
-    pub(crate) fn prompt(&self, text: &str) {
-        self.apart(|| {
-            eprint!("{text}");
-            // A prompt that cannot be shown cannot be reported either.
-            let _ = std::io::stderr().flush();
-        });
+    /// From now until the guard is dropped a person is asked: nothing is drawn beside the prompt.
+    pub(crate) fn asking(&self) -> Asking<'_> {
+        self.state().asking = Some(String::new());
+        Asking(self)
     }
 
-    /// A line that a tool printed or logged.
+    /// A question on standard error; the answer is typed behind it.
+    pub(crate) fn prompt(&self, text: &str) {
+        self.state().asking = Some(text.to_owned());
+        self.apart(|| {});
+    }
+
+    /// The answer was typed, and the cursor is on the next line.
+    pub(crate) fn answered(&self) {
+        self.state().asking = Some(String::new());
+    }
+
+    /// What a tool printed or logged; each of its lines is marked, so that none looks like the host's.
     pub(crate) fn log_line(&self, name: &str, line: &LogLine) {
-        self.line(&format!("  {name} {}: {}", line.source, printable(line.text.trim_end())));
+        for text in printable(line.text.trim_end()).lines() {
+            self.line(&format!("  {name} {}: {text}", line.source));
+        }
     }
 
     /// Says that something takes time.
@@ -75,8 +88,8 @@ impl Screen {
         if !std::io::stderr().is_terminal() {
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.mid_line {
+        let mut state = self.state();
+        if state.mid_line || state.asking.is_some() {
             return;
         }
         let spinner = state.spinner.get_or_insert_with(|| {
@@ -99,11 +112,9 @@ impl Screen {
         if text.is_empty() {
             return;
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.clear_spinner();
-        print!("{}", printable(text));
-        // A reader that went away is noticed by the next print.
-        let _ = std::io::stdout().flush();
+        output::write(text);
         state.mid_line = !text.ends_with('\n');
     }
 
@@ -117,12 +128,35 @@ impl Screen {
 
     /// Runs `print` with the spinner away and the cursor at the start of a line.
     fn apart(&self, print: impl FnOnce()) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.clear_spinner();
         if std::mem::take(&mut state.mid_line) {
-            println!();
+            output::write("\n");
+        }
+        let prompt = state.asking.as_deref().filter(|prompt| !prompt.is_empty());
+        if prompt.is_some() && std::io::stderr().is_terminal() {
+            // The line with the prompt, which is printed again below.
+            eprint!("\r\x1b[K");
         }
         print();
+        if let Some(prompt) = prompt {
+            eprint!("{prompt}");
+            // A prompt that cannot be shown cannot be reported either.
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A person is being asked while this is held.
+pub(crate) struct Asking<'a>(&'a Screen);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.state().asking = None;
     }
 }
 

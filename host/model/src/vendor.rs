@@ -47,7 +47,7 @@ pub static VENDORS: [Vendor; 7] = [
         wire: Wire::Chat(ChatQuirks {
             output_limit_key: "max_completion_tokens",
             reasoning: ReasoningEcho::Dropped,
-            media: MediaSupport { image_urls: true, ..MediaSupport::ALL },
+            media: MediaSupport::ALL,
             call_id_chars_max: Some(40),
         }),
         default_model: None,
@@ -57,10 +57,7 @@ pub static VENDORS: [Vendor; 7] = [
         name: "openrouter",
         base_url: "https://openrouter.ai/api/v1",
         key: KeyUse { variable: "OPENROUTER_API_KEY", is_required: true },
-        wire: Wire::Chat(ChatQuirks {
-            media: MediaSupport { image_urls: true, ..MediaSupport::ALL },
-            ..ChatQuirks::COMPATIBLE
-        }),
+        wire: Wire::Chat(ChatQuirks { media: MediaSupport::ALL, ..ChatQuirks::COMPATIBLE }),
         default_model: Some("openrouter/auto"),
         models: "https://openrouter.ai/models",
     },

@@ -65,11 +65,15 @@ fn config() -> Config {
     config
 }
 
+/// Grows with every change of what a component or a definition must satisfy, so that what was accepted before the change
+/// and kept in a cache is checked again.
+const RULES: u32 = 1;
+
 /// Names what makes machine code usable here, as 64 hexadecimal digits.
 pub(crate) fn artifact_key(engine: &Engine) -> String {
     let mut hasher = Sha256Hasher(Sha256::new());
     engine.precompile_compatibility_hash().hash(&mut hasher);
-    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    (env!("CARGO_PKG_VERSION"), RULES).hash(&mut hasher);
     hasher.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -83,7 +83,10 @@ impl Threads {
     /// Polls a job once on this thread; its timers and its blocking work belong to the sandbox's runtime already.
     /// Nobody needs to be woken: a job that is not done is polled again by the task that takes it over.
     fn first_slice(&self, runtime: &Handle, job: Pin<&mut impl Future<Output = ()>>) -> Result<Poll<()>, Fault> {
-        let Some(_visit) = Visit::begin(&self.visiting) else { return Ok(Poll::Pending) };
+        // A runtime with one thread has no other that could go on meanwhile.
+        let is_shared = Handle::try_current().is_ok_and(|caller| caller.runtime_flavor() == RuntimeFlavor::MultiThread);
+        let visit = if is_shared { Visit::begin(&self.visiting) } else { None };
+        let Some(_visit) = visit else { return Ok(Poll::Pending) };
         let _entered = runtime.enter();
         let poll = AssertUnwindSafe(|| job.poll(&mut Context::from_waker(Waker::noop())));
         catch_unwind(poll).map_err(|_| Fault::Host)

@@ -19,10 +19,11 @@ use bindings::toolcell::tool::tool_types::Outcome;
 type Deed = fn(&str, CallContext) -> ToolResult;
 
 /// Every tool. A tool that no test calls has no place here.
-const TOOLS: [(&str, Deed); 42] = [
+const TOOLS: [(&str, Deed); 43] = [
     ("echo", plain::echo),
     ("context", plain::context),
     ("ask", plain::ask),
+    ("ask_with_data", plain::ask_with_data),
     ("ask_with_own_id", plain::ask_with_own_id),
     ("empty_strings", plain::empty_strings),
     ("print_and_fail", plain::print_and_fail),

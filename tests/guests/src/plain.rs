@@ -30,6 +30,17 @@ pub(crate) fn ask_with_own_id(_: &str, context: CallContext) -> ToolResult {
     asks(Some("mine".into()), context)
 }
 
+/// Asks for input; its arguments are the data of the request, and with them the schema of the answer.
+pub(crate) fn ask_with_data(arguments: &str, context: CallContext) -> ToolResult {
+    match asks(None, context) {
+        ToolResult::Pending(asked) => {
+            let request = Request { kind: "input".into(), url: None, data: Some(arguments.into()), ..asked.request };
+            ToolResult::Pending(Suspension { request, ..asked })
+        }
+        answered => answered,
+    }
+}
+
 fn asks(id: Option<String>, context: CallContext) -> ToolResult {
     match context.answer {
         Some(answer) => {

@@ -14,6 +14,7 @@ use crate::args::CallArgs;
 use crate::ask::answerer;
 use crate::exit::Exit;
 use crate::host;
+use crate::output;
 use crate::printable::{one_line, printable};
 use crate::save::save_parts;
 use crate::screen::Screen;
@@ -103,15 +104,15 @@ pub(crate) fn cancel_on_ctrl_c() -> CancellationToken {
 
 fn print_result(result: &ToolResult, args: &CallArgs) -> anyhow::Result<()> {
     if args.json {
-        println!("{}", serde_json::to_string(result)?);
+        output::json(result)?;
     } else if result.is_error {
         eprintln!("{}", printable(&result.output));
     } else {
-        println!("{}", printable(&result.output));
+        output::line(&result.output);
     }
     if !args.json {
         for part in &result.parts {
-            println!("{}", one_line(&part.describe(), 200));
+            output::line(&one_line(&part.describe(), 200));
         }
         if let Some(metadata) = result.metadata.as_ref().filter(|_| !result.is_error) {
             eprintln!("metadata {}", printable(&serde_json::to_string(metadata)?));

@@ -13,6 +13,7 @@ use crate::ask::answerer;
 use crate::commands::call::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::host;
+use crate::output;
 use crate::printable::{one_line, printable};
 use crate::save::save_parts;
 use crate::screen::Screen;
@@ -37,10 +38,10 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     }
     let result = agent.run(request).await?;
     screen.finish();
+    report(&result, &args)?;
     if let Some(saver) = saver {
         saver.finish()?;
     }
-    report(&result, &args)?;
     Ok(result.status().into())
 }
 
@@ -61,7 +62,8 @@ fn events(args: &RunArgs, screen: &Arc<Screen>, saver: Option<&Arc<Saver>>) -> A
     let (screen, saver, json) = (Arc::clone(screen), saver.map(Arc::clone), args.json);
     Arc::new(move |event: RunEvent| {
         if json {
-            print_json(&event);
+            // An event is a value of plain types, which always has a JSON form.
+            let _ = output::json(&event);
         } else {
             screen.show(&event);
         }
@@ -80,7 +82,7 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
             r#type: &'static str,
             result: &'a RunResult,
         }
-        println!("{}", serde_json::to_string(&Last { r#type: "result", result })?);
+        output::json(&Last { r#type: "result", result })?;
     }
     match &result.end {
         RunEnd::Done => {}
@@ -102,12 +104,6 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-fn print_json(event: &RunEvent) {
-    if let Ok(line) = serde_json::to_string(event) {
-        println!("{line}");
-    }
 }
 
 /// Writes the parts of results as they come, and remembers the first failure for the end of the run.

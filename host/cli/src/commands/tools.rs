@@ -8,12 +8,13 @@ use toolcell::{Host, Tool};
 use crate::args::ToolsArgs;
 use crate::exit::Exit;
 use crate::host;
+use crate::output;
 use crate::printable::{one_line, printable};
 
 pub(crate) async fn run(args: ToolsArgs) -> anyhow::Result<Exit> {
     let host = host::open(&args.place).await?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&listing(&host))?);
+        output::pretty_json(&listing(&host))?;
         return Ok(Exit::Done);
     }
     let files = host.toolbox().components();
@@ -22,13 +23,15 @@ pub(crate) async fn run(args: ToolsArgs) -> anyhow::Result<Exit> {
     }
     for file in &files {
         for tool in file.tools() {
-            println!("{:<20} {}", tool.definition.name, one_line(&tool.definition.description, 100));
-            println!("  file       {} ({}, sha256 {})", file.file(), size(file.size()), file.digest().short());
-            println!("  asks for   {}", asks_for(file.imports()));
+            let Definition { name, description, input_schema, .. } = &tool.definition;
+            output::line(&format!("{name:<20} {}", one_line(description, 100)));
+            let (bytes, digest) = (size(file.size()), file.digest().short());
+            output::line(&format!("  file       {} ({bytes}, sha256 {digest})", file.file()));
+            output::line(&format!("  asks for   {}", asks_for(file.imports())));
             if args.schema {
-                println!("  arguments  {}", printable(&serde_json::to_string_pretty(&tool.definition.input_schema)?));
+                output::line(&format!("  arguments  {}", printable(&serde_json::to_string_pretty(input_schema)?)));
             } else {
-                println!("  arguments  {}", arguments(tool));
+                output::line(&format!("  arguments  {}", arguments(tool)));
             }
         }
     }
@@ -122,7 +125,8 @@ fn kind(property: &Value) -> String {
     match property.get("type") {
         Some(Value::String(kind)) => one_line(kind, 20),
         Some(Value::Array(kinds)) => {
-            kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").map_or_else(String::new, Into::into)
+            let kind = kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null");
+            one_line(kind.unwrap_or_default(), 20)
         }
         _ if property.get("enum").is_some() || property.get("$ref").is_some() => "choice".to_owned(),
         _ => "value".to_owned(),

@@ -114,6 +114,32 @@ fn a_tool_that_waits_is_answered_in_the_terminal() {
 }
 
 #[test]
+fn fields_are_asked_for_until_they_fit_the_schema_of_the_answer() {
+    let place = Place::with(&["toolcell-test-guests"]);
+    let seats = json!({"schema": {
+        "type": "object",
+        "properties": {"seat": {"enum": ["1A", "1B"]}, "bags": {"type": "integer", "maximum": 2}},
+        "required": ["seat"],
+    }});
+    let arguments = seats.to_string();
+    let call = ["call", "ask_with_data", "--ask", "always", "--args", &arguments];
+    let ended = place.run_with_input(&call, "2Z\n1\n1A\n2\n");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(ended.stderr.contains("that does not fit"), "{ended:?}");
+    assert!(ended.stdout.contains(r#"{"seat":"1A","bags":2}"#), "{ended:?}");
+    let declined = place.run_with_input(&call, "!\n");
+    assert_clear(&declined, 1, "declined/expired: Buy 3 lamps?");
+}
+
+#[test]
+fn an_answer_that_cannot_be_typed_declines_instead_of_asking_for_ever() {
+    let place = Place::with(&["toolcell-test-guests"]);
+    let arguments = json!({"schema": {"type": "object", "required": ["x"]}}).to_string();
+    let ended = place.run_with_input(&["call", "ask_with_data", "--ask", "always", "--args", &arguments], "y\n");
+    assert_clear(&ended, 1, "wants an answer that cannot be typed here");
+}
+
+#[test]
 fn a_tool_that_waits_with_nobody_there_ends_with_exit_code_3() {
     let place = Place::with(&["purchase-tool", "calendar-login-tool"]);
     let ended = place.run(&["call", "purchase", "--args", PURCHASE]);
@@ -155,8 +181,32 @@ fn what_a_guest_prints_cannot_touch_the_terminal() {
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("tool error [trap]"), "{ended:?}");
     assert!(ended.stderr.contains("stderr: "), "the author sees the message of the panic: {ended:?}");
-    let ended = place.run(&["call", "echo", "--args", r#"{"text":"\u001b[2J\u009b31m\u202ex"}"#]);
+}
+
+#[test]
+fn a_pipe_gets_the_output_as_it_is_and_json_holds_nothing_that_a_terminal_obeys() {
+    let place = Place::with(&["toolcell-test-guests"]);
+    let arguments = json!({"text": "\u{1b}[2J\u{9b}31m\u{202e}x\r\n"}).to_string();
+    let ended = place.run(&["call", "echo", "--args", &arguments, "--json"]);
     assert_clear_of_escapes(&ended);
+    let result: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let plain = place.run(&["call", "echo", "--args", &arguments]);
+    assert_eq!(plain.stdout, format!("{}\n", result["output"].as_str().unwrap()));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_program_quietly() {
+    let place = Place::with(&["math-tool"]);
+    let mut child = place
+        .command()
+        .args(["tools", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(0), String::new()));
 }
 
 fn assert_clear_of_escapes(ended: &Ended) {

@@ -15,7 +15,7 @@ pub(super) fn content_part(media: &Media, support: &MediaSupport) -> Option<Valu
     };
     let takes_image = support.images.contains(&mime_type);
     match media.source() {
-        Source::Url(url) if takes_image && support.image_urls && url.starts_with("https://") => Some(image(url)),
+        // The provider would fetch it: a tool without any power could send what it knows to any address.
         Source::Url(_) => None,
         // No server takes an image of no bytes.
         Source::Bytes(bytes) if bytes.is_empty() => None,

@@ -48,9 +48,6 @@ pub enum ReasoningEcho {
 pub struct MediaSupport {
     /// MIME types of images.
     pub images: &'static [&'static str],
-    /// Whether an image may be an https address, which the server then fetches. A server inside one's own network
-    /// should not fetch what a tool names.
-    pub image_urls: bool,
     /// Formats of sounds, `wav` and `mp3`.
     pub audio: &'static [&'static str],
     /// Whether PDF files are accepted.
@@ -59,15 +56,11 @@ pub struct MediaSupport {
 
 impl MediaSupport {
     /// Text only.
-    pub const NONE: Self = Self { images: &[], image_urls: false, audio: &[], pdf: false };
+    pub const NONE: Self = Self { images: &[], audio: &[], pdf: false };
 
     /// Everything that the wire carries, as bytes.
-    pub const ALL: Self = Self {
-        images: &["image/png", "image/jpeg", "image/webp", "image/gif"],
-        image_urls: false,
-        audio: &["wav", "mp3"],
-        pdf: true,
-    };
+    pub const ALL: Self =
+        Self { images: &["image/png", "image/jpeg", "image/webp", "image/gif"], audio: &["wav", "mp3"], pdf: true };
 }
 
 impl ChatQuirks {

@@ -1,0 +1,48 @@
+//! Standard output: safe for a terminal, untouched for a file or a program, and quiet when the reader goes away.
+
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::printable::{escape_json, printable};
+
+/// Writes a piece of text. On a terminal control characters are shown as escapes; a pipe gets the text as it is.
+pub(crate) fn write(text: &str) {
+    let written = if std::io::stdout().is_terminal() { printable(text) } else { text.to_owned() };
+    end_if_unread(std::io::stdout().write_all(written.as_bytes()).and_then(|()| std::io::stdout().flush()));
+}
+
+/// Writes a line of text.
+pub(crate) fn line(text: &str) {
+    write(&format!("{text}\n"));
+}
+
+/// Writes one value as JSON on a line. Characters that a terminal would obey are written as escapes of JSON.
+pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
+    raw_line(&escape_json(&serde_json::to_string(value)?));
+    Ok(())
+}
+
+/// Writes one value as JSON on several lines.
+pub(crate) fn pretty_json(value: &impl Serialize) -> anyhow::Result<()> {
+    raw_line(&escape_json(&serde_json::to_string_pretty(value)?));
+    Ok(())
+}
+
+fn raw_line(text: &str) {
+    end_if_unread(writeln!(std::io::stdout(), "{text}"));
+}
+
+/// `toolcell tools | head -1`: whoever read has enough, which is no failure. Any other one has nowhere to be said but
+/// standard error.
+fn end_if_unread(written: std::io::Result<()>) {
+    match written {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            eprintln!("error: cannot write to standard output: {error}");
+            std::process::exit(Exit::HostFailed.code().into());
+        }
+    }
+}
