@@ -8,3 +8,8 @@
 
 pub mod artifacts;
 pub mod small;
+
+/// The tool in the README is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -22,14 +22,18 @@ The first build compiles wasmtime and takes several minutes; every command uses 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if args.iter().any(|arg| matches!(*arg, "-h" | "--help")) {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
     let done = match args.as_slice() {
         ["demo", rest @ ..] => demo(rest),
         ["test", rest @ ..] => test(rest),
         ["check"] => check(),
         ["bench"] => bench(),
         ["samples"] => target_dir().and_then(|dir| samples::build(&dir.join("tools"))),
-        ["samples", dir] => samples::build(dir.as_ref()),
-        [] | ["help" | "--help" | "-h"] => {
+        ["samples", dir] if !dir.starts_with('-') => samples::build(dir.as_ref()),
+        [] | ["help"] => {
             println!("{HELP}");
             Ok(())
         }
@@ -52,7 +56,7 @@ fn demo(rest: &[&str]) -> Result<()> {
     let tools = target_dir()?.join("tools");
     samples::build(&tools)?;
     build_host()?;
-    note("playing sample-tools/demo.json with the sample tools");
+    note(&format!("playing sample-tools/demo.json with the tools in {}", tools.display()));
     shell::run(
         built("toolcell")?
             .args(["run", "Plan the light for my desk and order it.", "--tools"])

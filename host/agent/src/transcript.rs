@@ -65,6 +65,7 @@ pub struct CallRequest {
 
 /// The result of one call, as it goes back to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ToolReply {
     /// [`CallRequest::id`].
     pub call_id: String,

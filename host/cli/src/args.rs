@@ -40,7 +40,7 @@ pub(crate) struct Place {
 /// Who answers a tool that waits.
 #[derive(Debug, Args)]
 pub(crate) struct Asking {
-    /// Answer yes to everything a tool asks
+    /// Answer yes to everything a tool asks; what has to be typed stays open
     #[arg(long, conflicts_with = "ask")]
     pub(crate) yes: bool,
     /// Whether to ask in the terminal when a tool waits for a person
@@ -74,7 +74,7 @@ pub(crate) struct ToolsArgs {
 pub(crate) struct CallArgs {
     /// The tool's name, as `toolcell tools` shows it
     pub(crate) tool: String,
-    /// The arguments, a JSON object
+    /// The arguments, a JSON object, for example '{"text": "hello"}'
     #[arg(long, value_name = "JSON", default_value = "{}", conflicts_with = "args_file")]
     pub(crate) args: String,
     /// Read the arguments from a file; - is standard input
@@ -99,16 +99,17 @@ pub(crate) struct RunArgs {
     /// Standing instructions for the model
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
-    /// The model's name, as its provider knows it
+    /// The model's name, as its provider knows it [env: TOOLCELL_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// A vendor: openai, ollama, openrouter, deepseek, lmstudio, llamacpp or vllm
+    /// Whose server it is: openai, ollama, openrouter, deepseek, lmstudio, llamacpp or vllm
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// Where an OpenAI-compatible server answers, for example http://localhost:11434/v1
+    /// Where an OpenAI-compatible server answers, for example http://localhost:11434/v1 [env: OPENAI_BASE_URL].
+    /// A server that none of the providers above is gets the key in OPENAI_API_KEY, if there is one
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Play a conversation from a file instead of asking a model
+    /// Play a conversation from a JSON file instead of asking a model (the README says what is in it)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "provider", "base_url"])]
     pub(crate) script: Option<PathBuf>,
     /// How often the model may be asked

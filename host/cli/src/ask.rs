@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use toolcell::contract::{Answer, RequestKind};
 use toolcell::{Answerer, ArgumentSchema, Nobody, Question};
@@ -17,10 +17,7 @@ use crate::screen::Screen;
 pub(crate) fn answerer(asking: &Asking, screen: &Arc<Screen>) -> Arc<dyn Answerer> {
     if asking.yes {
         let screen = Arc::clone(screen);
-        return Arc::new(move |question: Question| {
-            screen.line(&format!("⏸ {} asks: {} — yes", question.tool, one_line(&question.request.prompt, 200)));
-            std::future::ready(Some(Answer::approve(question.request.id)))
-        });
+        return Arc::new(move |question: Question| std::future::ready(yes(question, &screen)));
     }
     let ask = match asking.ask {
         When::Always => true,
@@ -35,6 +32,24 @@ pub(crate) fn answerer(asking: &Asking, screen: &Arc<Screen>) -> Arc<dyn Answere
         let terminal = Arc::clone(&terminal);
         async move { terminal.ask(question).await }
     })
+}
+
+/// The answer of `--yes`. What has to be typed it cannot know, so such a question stays open.
+fn yes(question: Question, screen: &Screen) -> Option<Answer> {
+    let required = question.request.answer_schema().map(required_fields).unwrap_or_default();
+    let prompt = one_line(&question.request.prompt, 200);
+    if !required.is_empty() {
+        let fields = one_line(&required.join(", "), 200);
+        screen.line(&format!("⏸ {} asks: {prompt} — it wants {fields}, which --yes cannot type", question.tool));
+        return None;
+    }
+    screen.line(&format!("⏸ {} asks: {prompt} — yes", question.tool));
+    Some(Answer::approve(question.request.id))
+}
+
+/// The names that a flat schema requires.
+fn required_fields(schema: &Value) -> Vec<&str> {
+    schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// The terminal asks one question at a time.
@@ -108,33 +123,58 @@ impl Terminal {
     async fn fill(&self, schema: &Value) -> Option<Option<Map<String, Value>>> {
         let no_properties = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
-        let required: Vec<_> =
-            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let required = required_fields(schema);
         let checker = ArgumentSchema::compile(schema).ok();
+        if !properties.is_empty() {
+            self.screen.line("  (an empty line leaves a field out, ! declines)");
+        }
         loop {
-            let (mut data, mut ended) = (Map::new(), false);
+            let (mut data, mut has_ended) = (Map::new(), false);
             for (name, property) in properties {
-                let text = self.prompt(&label(name, property, required.contains(&name.as_str()))).await;
-                // Input that ends leaves the remaining fields empty, which is fine for optional ones.
-                ended |= text.is_none();
-                match text.as_deref().unwrap_or_default().trim() {
-                    "" => {}
-                    "!" => return Some(None),
-                    text => drop(data.insert(name.clone(), typed(text, property))),
+                match self.field(name, property, required.contains(&name.as_str())).await {
+                    Field::Value(value) => drop(data.insert(name.clone(), value)),
+                    Field::Empty => {}
+                    Field::Declined => return Some(None),
+                    // What is left stays empty, which is fine for optional fields.
+                    Field::Ended => {
+                        has_ended = true;
+                        break;
+                    }
                 }
             }
             let Some(problem) = checker.as_ref().and_then(|checker| problem(checker, &data)) else {
                 return Some(Some(data));
             };
-            if ended {
+            if has_ended {
                 return None;
             }
+            self.screen.line(&format!("  that does not fit: {}", one_line(&problem, 200)));
             if properties.is_empty() {
-                let problem = one_line(&problem, 200);
-                self.screen.line(&format!("  the tool wants an answer that cannot be typed here: {problem}"));
+                self.screen.line("  the tool wants an answer that cannot be typed here");
                 return Some(None);
             }
-            self.screen.line(&format!("  that does not fit ({}); again, or ! to decline", one_line(&problem, 200)));
+        }
+    }
+
+    /// One property, until it fits its own schema.
+    async fn field(&self, name: &str, property: &Value, is_required: bool) -> Field {
+        let required = if is_required { vec![name] } else { Vec::new() };
+        let alone = json!({"type": "object", "properties": {name: property}, "required": required});
+        let checker = ArgumentSchema::compile(&alone).ok();
+        loop {
+            let Some(text) = self.prompt(&label(name, property, is_required)).await else { return Field::Ended };
+            let (field, data) = match text.trim() {
+                "!" => return Field::Declined,
+                "" => (Field::Empty, Map::new()),
+                text => {
+                    let value = typed(text, property);
+                    (Field::Value(value.clone()), Map::from_iter([(name.to_owned(), value)]))
+                }
+            };
+            match checker.as_ref().and_then(|checker| problem(checker, &data)) {
+                None => return field,
+                Some(problem) => self.screen.line(&format!("  that does not fit: {}", one_line(&problem, 200))),
+            }
         }
     }
 
@@ -142,8 +182,20 @@ impl Terminal {
         self.screen.prompt(text);
         let line = self.lines.next().await;
         self.screen.answered();
+        // The Enter of a person ends the line of the prompt; the end of input and a pipe leave it open.
+        if line.is_none() || !std::io::stdin().is_terminal() {
+            self.screen.line("");
+        }
         line
     }
+}
+
+/// What was typed for one field.
+enum Field {
+    Value(Value),
+    Empty,
+    Declined,
+    Ended,
 }
 
 /// Why the data does not fit the schema of the answer.
@@ -154,7 +206,11 @@ fn problem(checker: &ArgumentSchema, data: &Map<String, Value>) -> Option<String
 
 /// `  seat (string: 1A, 1B; required; Where to sit): `
 fn label(name: &str, property: &Value, required: bool) -> String {
-    let kind = property.get("type").and_then(Value::as_str).unwrap_or("value");
+    let kind = match property.get("type").and_then(Value::as_str) {
+        Some(kind @ ("array" | "object")) => &format!("{kind} as JSON"),
+        Some(kind) => kind,
+        None => "value",
+    };
     let mut notes = vec![kind.to_owned()];
     if let Some(options) = property.get("enum").and_then(Value::as_array) {
         let options: Vec<_> = options.iter().map(|o| o.as_str().map_or_else(|| o.to_string(), str::to_owned)).collect();
@@ -185,7 +241,6 @@ fn typed(text: &str, property: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn what_is_typed_becomes_what_the_schema_names() {

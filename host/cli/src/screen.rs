@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use toolcell::contract::ToolResult;
+use toolcell::contract::{FailureCode, ToolResult};
 use toolcell::{LogLine, Progress, RunEvent};
 
 use crate::output;
@@ -18,6 +18,15 @@ const PREVIEW_CHARS_MAX: usize = 160;
 pub(crate) struct Screen {
     state: Mutex<State>,
     show_log: bool,
+    /// What the spinner says when no call runs; none when nothing happens then.
+    idle: Option<&'static str>,
+}
+
+/// Whether what tools print and log is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Log {
+    Shown,
+    Hidden,
 }
 
 #[derive(Default)]
@@ -26,31 +35,62 @@ struct State {
     mid_line: bool,
     /// A person is being asked; until the answer nothing moves, and what others say goes above the prompt.
     asking: Option<String>,
+    /// Id and name of each call that runs.
+    running: Vec<(String, String)>,
     spinner: Option<ProgressBar>,
 }
 
 impl Screen {
-    pub(crate) fn new(show_log: bool) -> Self {
-        Self { state: Mutex::default(), show_log }
+    /// For a single call: what the tool prints is shown.
+    pub(crate) fn for_call() -> Self {
+        Self { state: Mutex::default(), show_log: true, idle: None }
+    }
+
+    /// For a run.
+    pub(crate) fn for_run(log: Log) -> Self {
+        Self { state: Mutex::default(), show_log: log == Log::Shown, idle: Some("waiting for the model") }
     }
 
     /// Shows what happened in a run.
     pub(crate) fn show(&self, event: &RunEvent) {
         match event {
             RunEvent::Text { text } => self.text(text),
-            RunEvent::ToolCall { name, arguments, .. } => {
+            RunEvent::ToolCall { call_id, name, arguments } => {
                 self.line(&format!("→ {} {}", one_line(name, 64), one_line(arguments, PREVIEW_CHARS_MAX)));
-                self.spin(&format!("{} runs", one_line(name, 64)));
+                self.runs(call_id, name);
             }
             RunEvent::Progress { name, progress, .. } => self.spin(&format!("{name} {}", fraction(progress))),
             RunEvent::Log { name, line, .. } if self.show_log => self.log_line(name, line),
-            RunEvent::Pending { .. } | RunEvent::Done { .. } => self.finish(),
-            RunEvent::Answered { name, .. } => self.spin(&format!("{name} runs")),
-            RunEvent::ToolResult { name, result, .. } => {
+            RunEvent::Pending { call_id, .. } => self.rests(call_id),
+            RunEvent::Answered { call_id, name, ok: true } => self.runs(call_id, name),
+            RunEvent::ToolResult { call_id, name, result } => {
                 self.result(name, result);
-                self.spin("waiting for the model");
+                self.rests(call_id);
             }
+            RunEvent::Done { .. } => self.finish(),
             _ => {}
+        }
+    }
+
+    fn runs(&self, call_id: &str, name: &str) {
+        self.state().running.push((call_id.to_owned(), one_line(name, 64)));
+        self.spin_for_calls();
+    }
+
+    fn rests(&self, call_id: &str) {
+        self.state().running.retain(|(id, _)| id != call_id);
+        self.spin_for_calls();
+    }
+
+    fn spin_for_calls(&self) {
+        let message = match self.state().running.as_slice() {
+            [] => self.idle.map(str::to_owned),
+            [(_, name)] => Some(format!("{name} runs")),
+            calls => Some(format!("{} calls run", calls.len())),
+        };
+        match message {
+            Some(message) => self.spin(&message),
+            None => self.finish(),
         }
     }
 
@@ -92,15 +132,16 @@ impl Screen {
         if state.mid_line || state.asking.is_some() {
             return;
         }
-        let spinner = state.spinner.get_or_insert_with(|| {
-            let spinner = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
-                spinner.set_style(style);
-            }
-            spinner.enable_steady_tick(Duration::from_millis(120));
-            spinner
-        });
-        spinner.set_message(message.to_owned());
+        if let Some(spinner) = &state.spinner {
+            spinner.set_message(message.to_owned());
+            return;
+        }
+        let spinner = ProgressBar::new_spinner().with_message(message.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+            spinner.set_style(style);
+        }
+        spinner.enable_steady_tick(Duration::from_millis(120));
+        state.spinner = Some(spinner);
     }
 
     /// Takes the spinner away and ends a line of text that the model left open.
@@ -120,7 +161,9 @@ impl Screen {
 
     fn result(&self, name: &str, result: &ToolResult) {
         let mark = if result.is_error { "✗" } else { "✓" };
-        self.line(&format!("{mark} {} {}", one_line(name, 64), one_line(&result.output, PREVIEW_CHARS_MAX)));
+        let text = if is_cancelled(result) { "cancelled" } else { &result.output };
+        let text = text.lines().collect::<Vec<_>>().join("; ");
+        self.line(&format!("{mark} {} {}", one_line(name, 64), one_line(&text, PREVIEW_CHARS_MAX)));
         for part in &result.parts {
             self.line(&format!("    {}", one_line(&part.describe(), PREVIEW_CHARS_MAX)));
         }
@@ -166,6 +209,12 @@ impl State {
             spinner.finish_and_clear();
         }
     }
+}
+
+/// Whether the run was cancelled while the call ran or waited.
+fn is_cancelled(result: &ToolResult) -> bool {
+    let code = result.metadata.as_ref().and_then(|metadata| metadata.get("code"));
+    result.is_error && code.is_some_and(|code| code == FailureCode::Cancelled.as_str())
 }
 
 fn fraction(progress: &Progress) -> String {

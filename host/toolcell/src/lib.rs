@@ -1,22 +1,29 @@
 //! Toolcell as a library: a directory of tools, a model, and who answers, wired together.
 //!
-//! ```no_run
+//! ```
 //! use std::sync::Arc;
 //!
 //! use toolcell::contract::Answer;
 //! use toolcell::model::ScriptedModel;
-//! use toolcell::{Host, HostOptions, Question, RunRequest};
+//! use toolcell::{Host, HostOptions, Question, RunRequest, RunStatus};
 //!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let host = Host::open("tools", HostOptions::default()).await?;
-//! let model = ScriptedModel::from_file("conversation.json")?;
+//! # let directory = tempfile::tempdir()?;
+//! # let tools = directory.path();
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! // Every .wasm file in `tools` is a tool now.
+//! let host = Host::open(tools, HostOptions::default()).await?;
+//! // A model that plays a script; `model::provider_from_environment` finds a real one.
+//! let model = ScriptedModel::from_json(r#"{"turns": [{"say": "2 + 2 is 4."}]}"#)?;
+//! // Who is asked when a tool waits. This one agrees to everything.
 //! let agent = host
 //!     .agent(Arc::new(model))
 //!     .with_answerer(|question: Question| async move { Some(Answer::approve(question.request.id)) });
+//!
 //! let result = agent.run(RunRequest::prompt("What is 2 + 2?")).await?;
-//! println!("{}", result.text);
-//! # Ok(())
-//! # }
+//! assert_eq!((result.status(), result.text.as_str()), (RunStatus::Done, "2 + 2 is 4."));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use std::path::Path;

@@ -31,7 +31,7 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
         let detail = failure.detail.unwrap_or_default();
         bail!("the arguments do not fit the tool \"{}\": {detail}", args.tool);
     }
-    let screen = Arc::new(Screen::new(true));
+    let screen = Arc::new(Screen::for_call());
     let answerer = answerer(&args.asking, &screen);
     let cancel = cancel_on_ctrl_c();
     let events = events(&screen);
@@ -42,23 +42,19 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
     let state = caller.start(fresh_call_id(), request).await;
     screen.finish();
     match state {
+        CallState::Finished(record) if record.ending.code == Some(FailureCode::Cancelled) => {
+            eprintln!("cancelled");
+            Ok(Exit::Cancelled)
+        }
         CallState::Finished(record) => {
             print_result(&record.ending.result, &args)?;
-            Ok(exit_of(record.ending.code, &record.ending.result))
+            Ok(if record.ending.result.is_error { Exit::ToolError } else { Exit::Done })
         }
         CallState::Open(open) => {
             print_result(&open.result(), &args)?;
             eprintln!("the tool waits for an answer: call it in a terminal, or with --yes");
             Ok(Exit::Pending)
         }
-    }
-}
-
-fn exit_of(code: Option<FailureCode>, result: &ToolResult) -> Exit {
-    match code {
-        Some(FailureCode::Cancelled) => Exit::Cancelled,
-        _ if result.is_error => Exit::ToolError,
-        _ => Exit::Done,
     }
 }
 

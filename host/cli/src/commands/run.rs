@@ -16,7 +16,7 @@ use crate::host;
 use crate::output;
 use crate::printable::{one_line, printable};
 use crate::save::save_parts;
-use crate::screen::Screen;
+use crate::screen::{Log, Screen};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let model = model(&args)?;
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     if host.toolbox().components().is_empty() {
         eprintln!("{} holds no tools: the model answers without any", args.place.tools.display());
     }
-    let screen = Arc::new(Screen::new(args.log));
+    let screen = Arc::new(Screen::for_run(if args.log { Log::Shown } else { Log::Hidden }));
     let agent = host
         .agent(model)
         .with_answerer(answerer(&args.asking, &screen))
@@ -91,7 +91,7 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
                 let tool = open.call_request().name.as_str();
                 eprintln!("{tool} waits for an answer: {}", one_line(&open.request().prompt, 200));
             }
-            eprintln!("nobody was there to answer: run it in a terminal, or with --yes");
+            eprintln!("nobody answered: run it in a terminal to answer, or with --yes");
         }
         RunEnd::Incomplete(limit) => eprintln!("incomplete: the run reached its limit of {limit}"),
         RunEnd::Failed(error) => eprintln!("error: {}", printable(&chain(error))),

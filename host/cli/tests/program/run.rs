@@ -101,6 +101,16 @@ fn a_model_behind_http_calls_a_component_and_answers() {
 }
 
 #[test]
+fn the_script_in_the_readme_plays() {
+    let readme = include_str!("../../../../README.md");
+    let script = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
+    let place = Place::with(&["math-tool"]);
+    std::fs::write(place.dir.path().join("script.json"), script).unwrap();
+    let ended = place.run(&["run", "go", "--script", "script.json"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "I compute.\nIt is 4.\n"), "{}", ended.stderr);
+}
+
+#[test]
 fn a_script_that_does_not_fit_says_where() {
     let place = Place::with(&["math-tool"]);
     let script = json!({"turns": [
