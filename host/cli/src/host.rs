@@ -2,7 +2,11 @@
 
 use toolcell::{CachePlace, Catalog as _, Host, HostOptions};
 
+use anyhow::Context as _;
+
 use crate::args::Place;
+use crate::exit::HostFailure;
+use crate::output::note;
 use crate::printable::printable;
 
 /// Opens the directory and reports the files that were refused.
@@ -11,12 +15,15 @@ pub(crate) async fn open(place: &Place) -> anyhow::Result<Host> {
     if let Some(dir) = &place.cache {
         options.toolbox.cache = CachePlace::At(dir.clone());
     }
-    let host = Host::open(&place.tools, options).await?;
+    let host = match Host::open(&place.tools, options).await {
+        Err(error @ toolcell::Error::Sandbox(_)) => return Err(error).context(HostFailure),
+        opened => opened?,
+    };
     for warning in host.toolbox().last_report().warnings {
-        eprintln!("warning: {}", printable(&warning.to_string()));
+        note!("warning: {}", printable(&warning.to_string()));
     }
     for rejected in host.toolbox().rejected() {
-        eprintln!("refused {} [{}]: {}", printable(&rejected.file), rejected.code, printable(&rejected.reason));
+        note!("refused {} [{}]: {}", printable(&rejected.file), rejected.code, printable(&rejected.reason));
     }
     Ok(host)
 }

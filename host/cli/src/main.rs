@@ -1,9 +1,12 @@
 //! The `toolcell` program: reads what was typed, runs the command, turns its end into an exit code.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod ask;
 mod commands;
 mod exit;
+mod form;
 mod host;
 mod lines;
 mod output;
@@ -11,12 +14,14 @@ mod printable;
 mod save;
 mod screen;
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use crate::args::{Cli, Command};
 use crate::exit::Exit;
+use crate::output::note;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -27,7 +32,7 @@ fn main() -> ExitCode {
         .map_err(anyhow::Error::from)
         .and_then(|runtime| runtime.block_on(dispatch(cli)));
     let exit = done.unwrap_or_else(|error| {
-        eprintln!("error: {}", printable::printable(&format!("{error:#}")));
+        note!("error: {}", printable::printable(&format!("{error:#}")));
         Exit::of(&error)
     });
     exit.into()
@@ -47,5 +52,11 @@ fn log_to_stderr() {
     let pinned = "wasmtime=warn,wasmtime_wasi=warn,wasmtime_wasi_io=warn,cranelift=warn,hyper=warn,rustls=warn";
     let filter = tracing_subscriber::EnvFilter::try_new(format!("{wanted},{pinned}"))
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("warn,{pinned}")));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        // A log that cannot be written is no reason to panic over.
+        .log_internal_errors(false)
+        .init();
 }

@@ -1,4 +1,5 @@
-//! Standard output: safe for a terminal, untouched for a file or a program, and quiet when the reader goes away.
+//! Both outputs of the program. Standard output is safe on a terminal, untouched for a file or a program, and quiet when its
+//! reader goes away; standard error never ends the program.
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
@@ -6,6 +7,24 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::printable::{escape_json, printable};
+
+/// A line on standard error, formatted as by `eprintln!`, which would panic when nobody reads it.
+macro_rules! note {
+    ($($text:tt)*) => { $crate::output::write_note(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// The same without a line break.
+macro_rules! note_part {
+    ($($text:tt)*) => { $crate::output::write_note(format_args!($($text)*)) };
+}
+
+pub(crate) use {note, note_part};
+
+/// Writes to standard error. What cannot be said there can be said nowhere.
+pub(crate) fn write_note(text: std::fmt::Arguments<'_>) {
+    let mut stderr = std::io::stderr();
+    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
+}
 
 /// Writes a piece of text. On a terminal control characters are shown as escapes; a pipe gets the text as it is.
 pub(crate) fn write(text: &str) {
@@ -41,7 +60,7 @@ fn end_if_unread(written: std::io::Result<()>) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
-            eprintln!("error: cannot write to standard output: {error}");
+            note!("error: cannot write to standard output: {error}");
             std::process::exit(Exit::HostFailed.code().into());
         }
     }

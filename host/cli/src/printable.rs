@@ -40,11 +40,13 @@ pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// C0, DEL and C1 control characters, the bidirectional controls of UAX #9, and characters that take no room. The joiners
+/// C0, DEL and C1 control characters, the bidirectional controls of UAX #9, and characters that take room and show nothing or
+/// take none. The joiners
 /// U+200C and U+200D stay: Persian, Indic scripts and emoji are written with them.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
+            '\u{ad}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' | '\u{e0000}'..='\u{e007f}' |
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 

@@ -15,6 +15,11 @@ const NAME_CHARS_MAX: usize = 100;
 /// A directory that already holds this many files of one name holds no room for another.
 const COPIES_MAX: u32 = 10_000;
 
+/// Makes the directory, before a tool runs whose result could not be saved.
+pub(crate) fn make_directory(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))
+}
+
 /// Writes the media of a result into `dir`, and returns the paths. Nothing is ever overwritten; a part that is a URL is
 /// not fetched.
 pub(crate) fn save_parts(dir: &Path, tool: &str, parts: &[ContentPart]) -> anyhow::Result<Vec<PathBuf>> {
@@ -22,7 +27,7 @@ pub(crate) fn save_parts(dir: &Path, tool: &str, parts: &[ContentPart]) -> anyho
 }
 
 fn write_parts(dir: &Path, tool: &str, parts: &[ContentPart]) -> anyhow::Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    make_directory(dir)?;
     let mut paths = Vec::new();
     for part in parts {
         let ContentPart::Media(media) = part else { continue };
@@ -39,7 +44,12 @@ fn write_new(dir: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<PathBuf> {
         let path = dir.join(name);
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
-                file.write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
+                let written = file.write_all(bytes);
+                if written.is_err() {
+                    // Half a picture is worse than none, and its name would be taken.
+                    let _ = std::fs::remove_file(&path);
+                }
+                written.with_context(|| format!("cannot write {}", path.display()))?;
                 return Ok(path);
             }
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}

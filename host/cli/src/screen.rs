@@ -1,6 +1,6 @@
 //! The terminal: the model's text on standard output, everything else on standard error, a spinner while one waits.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use toolcell::contract::{FailureCode, ToolResult};
 use toolcell::{LogLine, Progress, RunEvent};
 
-use crate::output;
+use crate::output::{self, note, note_part};
 use crate::printable::{one_line, printable};
 
 /// As much of a call or a result as fits a line or two.
@@ -96,7 +96,7 @@ impl Screen {
 
     /// A line on standard error, on a line of its own.
     pub(crate) fn line(&self, text: &str) {
-        self.apart(|| eprintln!("{text}"));
+        self.apart(|| note!("{text}"));
     }
 
     /// From now until the guard is dropped a person is asked: nothing is drawn beside the prompt.
@@ -179,13 +179,11 @@ impl Screen {
         let prompt = state.asking.as_deref().filter(|prompt| !prompt.is_empty());
         if prompt.is_some() && std::io::stderr().is_terminal() {
             // The line with the prompt, which is printed again below.
-            eprint!("\r\x1b[K");
+            note_part!("\r\x1b[K");
         }
         print();
         if let Some(prompt) = prompt {
-            eprint!("{prompt}");
-            // A prompt that cannot be shown cannot be reported either.
-            let _ = std::io::stderr().flush();
+            note_part!("{prompt}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use toolcell::contract::limits::ARGUMENTS_BYTES_MAX;
@@ -14,9 +15,9 @@ use crate::args::CallArgs;
 use crate::ask::answerer;
 use crate::exit::Exit;
 use crate::host;
-use crate::output;
+use crate::output::{self, note};
 use crate::printable::{one_line, printable};
-use crate::save::save_parts;
+use crate::save::{make_directory, save_parts};
 use crate::screen::Screen;
 
 pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
@@ -31,6 +32,9 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
         let detail = failure.detail.unwrap_or_default();
         bail!("the arguments do not fit the tool \"{}\": {detail}", args.tool);
     }
+    if let Some(dir) = &args.save_parts {
+        make_directory(dir)?;
+    }
     let screen = Arc::new(Screen::for_call());
     let answerer = answerer(&args.asking, &screen);
     let cancel = cancel_on_ctrl_c();
@@ -43,7 +47,7 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
     screen.finish();
     match state {
         CallState::Finished(record) if record.ending.code == Some(FailureCode::Cancelled) => {
-            eprintln!("cancelled");
+            note!("cancelled");
             Ok(Exit::Cancelled)
         }
         CallState::Finished(record) => {
@@ -52,7 +56,7 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
         }
         CallState::Open(open) => {
             print_result(&open.result(), &args)?;
-            eprintln!("the tool waits for an answer: call it in a terminal, or with --yes");
+            note!("the tool waits for an answer: call it in a terminal, or with --yes");
             Ok(Exit::Pending)
         }
     }
@@ -83,6 +87,9 @@ fn events(screen: &Arc<Screen>) -> Arc<dyn EventSink> {
     })
 }
 
+/// How long a cancelled run may take to end; a guest ends within milliseconds.
+const CANCEL_WAIT: Duration = Duration::from_secs(3);
+
 /// A token that the first Ctrl-C cancels; the second ends the program at once.
 pub(crate) fn cancel_on_ctrl_c() -> CancellationToken {
     let cancel = CancellationToken::new();
@@ -90,9 +97,14 @@ pub(crate) fn cancel_on_ctrl_c() -> CancellationToken {
     tokio::spawn(async move {
         while tokio::signal::ctrl_c().await.is_ok() {
             if token.is_cancelled() {
-                std::process::exit(130);
+                std::process::exit(Exit::Cancelled.code().into());
             }
             token.cancel();
+            // Whoever no longer reads the output blocks the program, and with it the end of the run.
+            std::thread::spawn(|| {
+                std::thread::sleep(CANCEL_WAIT);
+                std::process::exit(Exit::Cancelled.code().into());
+            });
         }
     });
     cancel
@@ -102,7 +114,7 @@ fn print_result(result: &ToolResult, args: &CallArgs) -> anyhow::Result<()> {
     if args.json {
         output::json(result)?;
     } else if result.is_error {
-        eprintln!("{}", printable(&result.output));
+        note!("{}", printable(&result.output));
     } else {
         output::line(&result.output);
     }
@@ -111,12 +123,12 @@ fn print_result(result: &ToolResult, args: &CallArgs) -> anyhow::Result<()> {
             output::line(&one_line(&part.describe(), 200));
         }
         if let Some(metadata) = result.metadata.as_ref().filter(|_| !result.is_error) {
-            eprintln!("metadata {}", printable(&serde_json::to_string(metadata)?));
+            note!("metadata {}", printable(&serde_json::to_string(metadata)?));
         }
     }
     if let Some(dir) = &args.save_parts {
         for path in save_parts(dir, &args.tool, &result.parts)? {
-            eprintln!("saved {}", path.display());
+            note!("saved {}", printable(&path.display().to_string()));
         }
     }
     Ok(())

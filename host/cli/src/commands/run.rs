@@ -13,22 +13,25 @@ use crate::ask::answerer;
 use crate::commands::call::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::host;
-use crate::output;
+use crate::output::{self, note};
 use crate::printable::{one_line, printable};
-use crate::save::save_parts;
+use crate::save::{make_directory, save_parts};
 use crate::screen::{Log, Screen};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let model = model(&args)?;
     let host = host::open(&args.place).await?;
     if host.toolbox().components().is_empty() {
-        eprintln!("{} holds no tools: the model answers without any", args.place.tools.display());
+        note!("{} holds no tools: the model answers without any", printable(&args.place.tools.display().to_string()));
     }
     let screen = Arc::new(Screen::for_run(if args.log { Log::Shown } else { Log::Hidden }));
     let agent = host
         .agent(model)
         .with_answerer(answerer(&args.asking, &screen))
         .with_budget(Budget { turns_max: args.turns_max, ..Budget::default() });
+    if let Some(dir) = &args.save_parts {
+        make_directory(dir)?;
+    }
     let saver = args.save_parts.clone().map(Saver::new).map(Arc::new);
     let events = events(&args, &screen, saver.as_ref());
     let cancel = cancel_on_ctrl_c();
@@ -69,7 +72,7 @@ fn events(args: &RunArgs, screen: &Arc<Screen>, saver: Option<&Arc<Saver>>) -> A
         }
         if let (Some(saver), RunEvent::ToolResult { name, result, .. }) = (&saver, &event) {
             for path in saver.save(name, result) {
-                screen.line(&format!("    saved {}", path.display()));
+                screen.line(&format!("    saved {}", printable(&path.display().to_string())));
             }
         }
     })
@@ -89,13 +92,13 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
         RunEnd::Pending(suspended) => {
             for open in suspended.open() {
                 let tool = open.call_request().name.as_str();
-                eprintln!("{tool} waits for an answer: {}", one_line(&open.request().prompt, 200));
+                note!("{tool} waits for an answer: {}", one_line(&open.request().prompt, 200));
             }
-            eprintln!("nobody answered: run it in a terminal to answer, or with --yes");
+            note!("nobody answered: run it in a terminal to answer, or with --yes");
         }
-        RunEnd::Incomplete(limit) => eprintln!("incomplete: the run reached its limit of {limit}"),
-        RunEnd::Failed(error) => eprintln!("error: {}", printable(&chain(error))),
-        RunEnd::Cancelled => eprintln!("cancelled"),
+        RunEnd::Incomplete(limit) => note!("incomplete: the run reached its limit of {limit}"),
+        RunEnd::Failed(error) => note!("error: {}", printable(&chain(error))),
+        RunEnd::Cancelled => note!("cancelled"),
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use toolcell::{Host, Tool};
 use crate::args::ToolsArgs;
 use crate::exit::Exit;
 use crate::host;
-use crate::output;
+use crate::output::{self, note};
 use crate::printable::{one_line, printable};
 
 pub(crate) async fn run(args: ToolsArgs) -> anyhow::Result<Exit> {
@@ -19,7 +19,7 @@ pub(crate) async fn run(args: ToolsArgs) -> anyhow::Result<Exit> {
     }
     let files = host.toolbox().components();
     if files.is_empty() {
-        eprintln!("{} holds no tools: put .wasm components into it", args.place.tools.display());
+        note!("{} holds no tools: put .wasm components into it", printable(&args.place.tools.display().to_string()));
     }
     for file in &files {
         for tool in file.tools() {

@@ -140,6 +140,39 @@ fn an_answer_that_cannot_be_typed_declines_instead_of_asking_for_ever() {
 }
 
 #[test]
+fn nothing_is_approved_that_nobody_answered() {
+    let place = Place::with(&["toolcell-test-guests"]);
+    let ask = |schema: Value, input: &str| {
+        let arguments = json!({"schema": schema}).to_string();
+        place.run_with_input(&["call", "ask_with_data", "--ask", "always", "--args", &arguments], input)
+    };
+    let optional = json!({"type": "object", "properties": {"note": {"type": "string"}}});
+    assert_eq!(ask(optional.clone(), "").code, 3, "the input ended before anything was typed");
+    assert_eq!(ask(optional, "\n").code, 0, "an empty line leaves the field out");
+    assert_eq!(ask(json!({"type": "object"}), "").code, 3, "without fields a yes is asked for");
+    assert_eq!(ask(json!({"type": "object"}), "n\n").code, 1);
+    assert_eq!(ask(json!({"type": "object"}), "y\n").code, 0);
+    let broken = json!({"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": ["so"]}}});
+    assert_clear(&ask(broken, "1\n2\n"), 1, "");
+    let wants = json!({"schema": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}});
+    let ended = place.run(&["call", "ask_with_data", "--yes", "--args", &wants.to_string()]);
+    assert_clear(&ended, 3, "it wants n, which --yes cannot type");
+}
+
+#[test]
+fn nobody_reads_standard_error_either() {
+    let place = Place::with(&["math-tool"]);
+    let mut child = place
+        .command()
+        .args(["call", "math", "--args", r#"{"expression":"1+"}"#])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
 fn a_tool_that_waits_with_nobody_there_ends_with_exit_code_3() {
     let place = Place::with(&["purchase-tool", "calendar-login-tool"]);
     let ended = place.run(&["call", "purchase", "--args", PURCHASE]);

@@ -65,6 +65,28 @@ fn a_person_at_a_real_terminal_approves() {
 }
 
 #[test]
+fn what_was_typed_for_one_question_does_not_approve_the_next() {
+    let place = Place::with(&["purchase-tool", "toolcell-test-guests"]);
+    let buy = json!({"item": "lamp", "quantity": 2, "price": 10});
+    let script = json!({"turns": [
+        {"calls": [{"tool": "ask", "arguments": {}}]},
+        {"calls": [{"tool": "purchase", "arguments": buy}]},
+        {"expect": {"results": [{"tool": "purchase", "is_error": true}]}, "say": "Not bought."},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let mut command = place.command();
+    command.args(["run", "buy", "--script", "script.json"]).env("TERM", "xterm");
+    let mut terminal = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+    terminal.exp_string("done? [y/n]").unwrap();
+    terminal.send("y\ny\ny\n").unwrap();
+    terminal.flush().unwrap();
+    terminal.exp_string("purchase asks for approval").unwrap();
+    terminal.exp_string("approve? [y/n]").unwrap();
+    terminal.send_line("n").unwrap();
+    terminal.exp_string("Not bought.").unwrap();
+}
+
+#[test]
 fn without_key_and_server_the_message_says_what_to_set() {
     let place = Place::with(&["math-tool"]);
     let ended = place.run(&["run", "hello"]);

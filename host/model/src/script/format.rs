@@ -1,6 +1,7 @@
 //! The file format of a script.
 
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -10,6 +11,9 @@ use serde_json::{Map, Value};
 use toolcell_agent::{ModelError, StopReason, Usage};
 
 use super::expect::{Expectation, TextMatch};
+
+/// Bytes of a script that are read; what is longer is cut, and then no JSON any more.
+const SCRIPT_BYTES_MAX: u64 = 64 << 20;
 
 /// A conversation to be played.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -160,8 +164,10 @@ impl Script {
     }
 
     pub(super) fn from_file(path: &Path) -> Result<Self, ScriptError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ScriptError::Read { path: path.to_owned(), source })?;
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_string(&mut text))
+            .map_err(|source| ScriptError::Read { path: path.to_owned(), source })?;
         serde_json::from_str(&text).map_err(|source| ScriptError::File { path: path.to_owned(), source })
     }
 }
