@@ -1,4 +1,6 @@
-//! Outgoing HTTP through the host, which sends only what its policy grants.
+//! Outgoing HTTP through the host, which sends only what it grants.
+//!
+//! A host of this version grants no powers yet: every request answers [`Error::Denied`].
 //!
 //! A secret is never in a tool: the host adds it to the requests for the origin that it is bound to.
 //!
@@ -48,8 +50,8 @@ pub struct Response {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The policy does not grant this request; the text names the grant that is missing.
-    #[error("the request is not granted: {0}")]
+    /// The host does not grant this request; the text is its reason. A host of this version grants none.
+    #[error("the request is denied: {0}")]
     Denied(String),
     /// The request itself is wrong.
     #[error("the request is not valid: {0}")]

@@ -1,4 +1,24 @@
-//! A small store of the tool's own, separate for each tenant. In a native test every operation is unavailable.
+//! A small store of the tool's own, separate for each tenant.
+//!
+//! A host of this version grants no powers yet: every operation answers [`Error::Denied`]. In a native test every
+//! operation is [`Error::Unavailable`].
+//!
+//! ```
+//! use toolcell_guest::key_value;
+//!
+//! /// Adds one to a counter, unless somebody else does so at the same time.
+//! fn count() -> Result<u64, key_value::Error> {
+//!     let (value, version) = match key_value::get("counter")? {
+//!         Some(entry) => (String::from_utf8_lossy(&entry.value).parse().unwrap_or(0), entry.version),
+//!         None => (0, 0),
+//!     };
+//!     let next: u64 = value + 1;
+//!     key_value::set_if("counter", next.to_string().as_bytes(), version)?;
+//!     Ok(next)
+//! }
+//!
+//! assert_eq!(count(), Err(key_value::Error::Unavailable("a native build has no host".to_owned())));
+//! ```
 
 /// What is stored under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +42,8 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The policy grants no key-value space.
-    #[error("no key-value space is granted: {0}")]
+    /// The host does not grant a space; the text is its reason. A host of this version grants none.
+    #[error("the key-value operation is denied: {0}")]
     Denied(String),
     /// The value, the key or the total exceeds its quota.
     #[error("the key-value quota is exceeded: {0}")]

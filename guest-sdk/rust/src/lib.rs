@@ -36,7 +36,9 @@
 //! - [`log`], [`progress()`], [`http`], [`key_value`]: what a tool can ask of its host;
 //! - [`testing`]: contexts for native tests.
 //!
-//! A tool imports only what it uses. Files are `std::fs`, the time is `std::time`, as far as the host grants them.
+//! A tool imports only what it uses. The time is `std::time`; files are `std::fs`, as far as the host grants a
+//! directory. A host of this version grants no powers yet: there are no files, and [`http`] and [`key_value`] answer
+//! `Denied`.
 //! A panic ends the call: its message goes to the host's log, and the model only hears that the tool failed, so
 //! return an error for what a model can mend.
 
@@ -115,6 +117,16 @@ pub use toolcell_guest_macros::argument;
 
 /// Makes a component of tools: `export!(math)` or `export!(math, text::search)`. Once in a crate, at its root.
 ///
+/// Each function needs [`#[tool]`](macro@tool): "cannot find value `tool_attribute_of_math`" says that `math` has none,
+/// or that there is no such function.
+///
+/// ```compile_fail
+/// /// Has no `#[tool]`.
+/// fn math() {}
+///
+/// toolcell_guest::export!(math);
+/// ```
+///
 /// The names of the tools have to differ:
 /// ```compile_fail
 /// use toolcell_guest::{export, tool};
@@ -153,7 +165,7 @@ pub use toolcell_guest_macros::export;
 /// # Parameters
 ///
 /// - A type that is [`serde::Deserialize`] and [`schemars::JsonSchema`]: numbers, `bool`, `String`, `Vec<T>`,
-///   [`serde_json::Value`], maps, and your own types with [`#[argument]`](macro@argument).
+///   [`serde_json::Value`], maps, tuples, and your own types with [`#[argument]`](macro@argument).
 /// - `Option<T>`: the argument may be left out, or null.
 /// - `#[default(5)]` before a parameter: what it is when it is left out; the schema says so.
 /// - `&Context` or `Context`: no argument, but what the call knows about itself, see [`Context`].

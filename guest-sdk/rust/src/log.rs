@@ -1,6 +1,13 @@
 //! Lines for the host's log. They never reach the model; in a native test they go to stderr.
 //!
 //! What exceeds the call's log budget is counted and dropped, and the call goes on.
+//!
+//! ```
+//! use toolcell_guest::log;
+//!
+//! log::info("3 pages read");
+//! log::warn(format!("page {} is empty", 2));
+//! ```
 
 #[cfg(target_family = "wasm")]
 use crate::bindings::toolcell::tool::log as host;

@@ -1,5 +1,6 @@
 //! One tool as a value: what it says about itself, and how it is called with JSON.
 
+use serde_json::Value;
 use toolcell_contract::{Annotations, Definition};
 
 use crate::Context;
@@ -50,11 +51,14 @@ impl Tool {
     /// What the host learns about the tool.
     #[must_use]
     pub fn definition(&self) -> Definition {
+        let text = self.input_schema();
         Definition {
             name: self.name.to_owned(),
             title: self.title.map(str::to_owned),
             description: self.description.to_owned(),
-            input_schema: serde_json::from_str(&self.input_schema()).unwrap_or_default(),
+            // What is no JSON is shown as it is: an empty schema in its place would allow everything and hide the
+            // mistake. The host reads the text itself, and refuses such a tool.
+            input_schema: serde_json::from_str(&text).unwrap_or(Value::String(text)),
             output_schema: None,
             annotations: self.annotations,
         }
@@ -93,4 +97,30 @@ const fn are_equal(left: &[u8], right: &[u8]) -> bool {
         at += 1;
     }
     at == left.len() && at == right.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BROKEN: Tool = Tool {
+        name: "broken",
+        title: None,
+        description: "Has a default that is no JSON.",
+        annotations: None,
+        parameters: &[Parameter {
+            name: "a",
+            description: None,
+            required: false,
+            default: Some(|| "[".to_owned()),
+            schema: |_, _| {},
+        }],
+        run: |_, _| Err(ArgumentError::Missing("a")),
+    };
+
+    #[test]
+    fn a_schema_that_is_no_json_is_shown_and_not_replaced() {
+        let text = r#"{"type":"object","properties":{"a":{"default":[}},"additionalProperties":false}"#;
+        assert_eq!(BROKEN.definition().input_schema, Value::String(text.to_owned()));
+    }
 }

@@ -175,8 +175,8 @@ async fn nothing_is_granted_and_the_tool_is_told_what_is_missing() {
         ("deny_file", "denied"),
         ("deny_socket", "denied"),
         ("deny_env", "0 variables, 0 arguments"),
-        ("deny_http", "HTTP is not granted to this tool: its operator can grant the origin in its policy"),
-        ("deny_key_value", "key-value storage is not granted to this tool: its operator can grant it in its policy"),
+        ("deny_http", "HTTP is not granted to this tool"),
+        ("deny_key_value", "key-value storage is not granted to this tool"),
     ];
     for (tool, expected) in table {
         assert_eq!(text(&call(tool, "{}", limits(5_000)).await), expected, "{tool}");

@@ -82,8 +82,7 @@ impl std::fmt::Display for Error {
             Self::MaxMatches => write!(f, "max_matches must be 1 to {}", matches::MATCHES_MAX),
             Self::TextAndPath => f.write_str("give text or path, not both"),
             Self::NotGranted => f.write_str(
-                "no directory is granted to this tool, so it cannot read files: give the text itself as text, or ask \
-                 the operator to grant a directory",
+                "no directory is granted to this tool, so it cannot read files: give the text itself as text",
             ),
             Self::Path { path, granted, source } => {
                 write!(f, "cannot read \"{path}\": {source}; the granted directories are {}", granted.join(", "))

@@ -159,7 +159,6 @@ fn what_cannot_be_searched_is_refused_with_the_reason() {
 fn without_a_directory_the_error_says_what_to_do() {
     assert_eq!(
         Error::NotGranted.to_string(),
-        "no directory is granted to this tool, so it cannot read files: give the text itself as text, or ask the \
-         operator to grant a directory"
+        "no directory is granted to this tool, so it cannot read files: give the text itself as text"
     );
 }

@@ -39,9 +39,10 @@ fn expand(options: TokenStream, item: TokenStream) -> (TokenStream, syn::Result<
     (quote!(#function), constant)
 }
 
-/// The name of the constant beside the function `ident`.
+/// The name of the constant beside the function `ident`. rustc says it when `export!` names a function without
+/// `#[tool]`: "cannot find value `tool_attribute_of_math`".
 pub(crate) fn constant_name(ident: &Ident) -> Ident {
-    format_ident!("toolcell_tool_{}", ident.unraw(), span = ident.span())
+    format_ident!("tool_attribute_of_{}", ident.unraw(), span = ident.span())
 }
 
 fn constant(options: &Options, described: &Described, function: &ItemFn) -> syn::Result<TokenStream> {

@@ -27,7 +27,7 @@ fn a_function_becomes_a_function_and_a_constant() {
     let expected = r#"# [doc = " Adds."] # [doc = ""] # [doc = " Twice."] pub fn add (a : u32 , b : u32 , c : Option < String > , context : & Context) -> u32 { a }"#;
     assert_eq!(function.to_string(), expected);
     for part in [
-        "pub const toolcell_tool_add",
+        "pub const tool_attribute_of_add",
         r#"name : "add""#,
         r#"description : "Adds.\n\nTwice.""#,
         "annotations : :: core :: option :: Option :: None",
@@ -60,7 +60,7 @@ fn annotations_say_no_more_than_the_options() {
 fn a_tool_may_have_another_name_than_its_function() {
     let (_, constant) = expand(quote!(name = "add-up", title = "Add up"), function("").parse().unwrap());
     let constant = constant.unwrap().to_string();
-    assert!(constant.contains(r#"toolcell_tool_add : :: toolcell_guest :: Tool"#), "{constant}");
+    assert!(constant.contains(r#"tool_attribute_of_add : :: toolcell_guest :: Tool"#), "{constant}");
     assert!(
         constant.contains(r#"name : "add-up" , title : :: core :: option :: Option :: Some ("Add up")"#),
         "{constant}"

@@ -82,13 +82,13 @@ mod tests {
 
     #[test]
     fn a_function_in_a_module_is_found_by_its_path() {
-        assert_eq!(tool_of(quote!(text::search)).to_string(), "text :: toolcell_tool_search");
-        assert_eq!(tool_of(quote!(r#type)).to_string(), "toolcell_tool_type");
+        assert_eq!(tool_of(quote!(text::search)).to_string(), "text :: tool_attribute_of_search");
+        assert_eq!(tool_of(quote!(r#type)).to_string(), "tool_attribute_of_type");
     }
 
     #[test]
     fn every_tool_of_the_list_is_exported() {
         let tokens = export(quote!(math, text::search,)).to_string();
-        assert!(tokens.contains("& [toolcell_tool_math , text :: toolcell_tool_search]"), "{tokens}");
+        assert!(tokens.contains("& [tool_attribute_of_math , text :: tool_attribute_of_search]"), "{tokens}");
     }
 }

@@ -5,6 +5,6 @@ use crate::state::CallState;
 
 impl Host for CallState {
     async fn fetch(&mut self, _request: Request) -> Result<Response, Error> {
-        Err(Error::Denied("HTTP is not granted to this tool: its operator can grant the origin in its policy".into()))
+        Err(Error::Denied("HTTP is not granted to this tool".into()))
     }
 }

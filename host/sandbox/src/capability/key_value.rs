@@ -4,7 +4,7 @@ use crate::bindings::toolcell::tool::key_value::{Entry, Error, Host};
 use crate::state::CallState;
 
 fn denied() -> Error {
-    Error::Denied("key-value storage is not granted to this tool: its operator can grant it in its policy".into())
+    Error::Denied("key-value storage is not granted to this tool".into())
 }
 
 impl Host for CallState {
