@@ -1,14 +1,18 @@
 //! What the bytes of a file are, told before they are compiled, in words that help whoever built them.
 
-use wasmparser::{Encoding, Parser, Payload, Validator, WasmFeatures};
+use wasmparser::{
+    CompositeInnerType, Encoding, FuncValidatorAllocations, Parser, Payload, TypeSectionReader, ValidPayload,
+    Validator, WasmFeatures,
+};
 
 use crate::LoadError;
+use crate::effort::{ARITY_MAX, Effort};
 
 /// Characters of a foreign text that are quoted in an error.
 const QUOTE_CHARS_MAX: usize = 200;
 
 /// Functions of all modules of a component. CPython has 15,000.
-const FUNCTIONS_MAX: u32 = 200_000;
+const FUNCTIONS_MAX: usize = 200_000;
 
 /// Bytes of one function body. The evaluation loop of CPython has 200 KiB.
 const FUNCTION_BYTES_MAX: usize = 2 << 20;
@@ -41,28 +45,78 @@ fn describe_foreign(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// Walks over the sections without looking into function bodies.
+/// Walks over the sections and, because a short body can take minutes to compile, over every instruction.
 fn count(bytes: &[u8]) -> Result<(), LoadError> {
-    let mut functions = 0u32;
-    let mut nested = 0usize;
+    let mut counts = Counts::default();
+    let mut validator = Validator::new_with_features(WasmFeatures::all());
+    let mut allocations = FuncValidatorAllocations::default();
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(|error| damaged(&error))? {
+        let payload = payload.map_err(|error| damaged(&error))?;
+        counts.add_section(&payload)?;
+        match validator.payload(&payload).map_err(|error| damaged(&error))? {
+            ValidPayload::Func(function, body) => {
+                let index = function.index;
+                let effort = Effort::of(function, &body, &mut allocations).map_err(|error| damaged(&error))?;
+                counts.add_function(index, effort)?;
+            }
+            ValidPayload::Ok | ValidPayload::Parser(_) | ValidPayload::End(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// What was met so far in a component.
+#[derive(Default)]
+struct Counts {
+    functions: usize,
+    nested: usize,
+    modules: usize,
+    effort: Effort,
+}
+
+impl Counts {
+    fn add_section(&mut self, payload: &Payload<'_>) -> Result<(), LoadError> {
+        match payload {
             Payload::Version { encoding: Encoding::Module, range, .. } if range.start == 0 => {
                 return Err(LoadError::NotAComponent(CORE_MODULE.into()));
             }
-            Payload::CodeSectionStart { count, .. } => functions = functions.saturating_add(count),
-            Payload::CodeSectionEntry(body) if body.range().len() > FUNCTION_BYTES_MAX => {
-                return Err(compile_limit("a function", body.range().len(), "bytes", FUNCTION_BYTES_MAX));
+            Payload::Version { encoding: Encoding::Module, .. } => self.modules += 1,
+            Payload::TypeSection(types) => check_types(types.clone())?,
+            Payload::CodeSectionStart { count, .. } => {
+                self.functions = self.functions.saturating_add(*count as usize);
+                within("it", self.functions, "functions", FUNCTIONS_MAX)?;
             }
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => nested += 1,
+            Payload::CodeSectionEntry(body) => {
+                within("a function", body.range().len(), "bytes", FUNCTION_BYTES_MAX)?;
+            }
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => {
+                self.nested += 1;
+                within("it", self.nested, "modules", NESTED_MAX)?;
+            }
             _ => {}
         }
+        Ok(())
     }
-    if functions > FUNCTIONS_MAX {
-        return Err(compile_limit("it", functions as usize, "functions", FUNCTIONS_MAX as usize));
+
+    fn add_function(&mut self, index: u32, effort: Effort) -> Result<(), LoadError> {
+        let module = self.modules.saturating_sub(1);
+        effort
+            .check()
+            .map_err(|rule| LoadError::CompileLimit(format!("function {index} of core module {module} {rule}")))?;
+        self.effort += effort;
+        self.effort.check_total().map_err(|rule| LoadError::CompileLimit(format!("it {rule}")))
     }
-    if nested > NESTED_MAX {
-        return Err(compile_limit("it", nested, "modules", NESTED_MAX));
+}
+
+/// A type may be named in two bytes wherever a function is called or a block begins, so what it holds is bounded first.
+fn check_types(types: TypeSectionReader<'_>) -> Result<(), LoadError> {
+    for group in types {
+        for ty in group.map_err(|error| damaged(&error))?.types() {
+            if let CompositeInnerType::Func(signature) = &ty.composite_type.inner {
+                let arity = signature.params().len() + signature.results().len();
+                within("a function type", arity, "parameters and results", ARITY_MAX)?;
+            }
+        }
     }
     Ok(())
 }
@@ -70,8 +124,11 @@ fn count(bytes: &[u8]) -> Result<(), LoadError> {
 const CORE_MODULE: &str =
     "this is a core module: build it for wasm32-wasip2 or wrap it with `wasm-tools component new`";
 
-fn compile_limit(what: &str, has: usize, of: &str, max: usize) -> LoadError {
-    LoadError::CompileLimit(format!("{what} has {has} {of}, and the host compiles at most {max}"))
+fn within(what: &str, has: usize, of: &str, max: usize) -> Result<(), LoadError> {
+    if has <= max {
+        return Ok(());
+    }
+    Err(LoadError::CompileLimit(format!("{what} has {has} {of}, and the host compiles at most {max}")))
 }
 
 fn damaged(error: &wasmparser::BinaryReaderError) -> LoadError {
@@ -154,6 +211,61 @@ mod tests {
         assert_eq!(
             limit(format!("(component (core module {}))", "(func)".repeat(200_001))),
             "it has 200001 functions, and the host compiles at most 200000"
+        );
+    }
+
+    #[test]
+    fn short_functions_that_would_compile_for_minutes_are_refused() {
+        let check = |text: String| match inspect(&wat::parse_str(text).unwrap(), 64 << 20) {
+            Ok(()) => "fine".to_owned(),
+            Err(LoadError::CompileLimit(rule)) => rule,
+            Err(other) => panic!("{other:?}"),
+        };
+        let function = |body: String| format!("(component (core module (func (param i32) {body})))");
+        let nested = |open: &str, times| function(format!("{} {}", open.repeat(times), "end ".repeat(times)));
+        let joined = |locals: usize, blocks: usize| {
+            let body = "block local.get 0 br_if 0 end ".repeat(blocks);
+            function(format!("(local {}) {body}", "i32 ".repeat(locals - 1)))
+        };
+        let calls = |types: &str, times| {
+            format!("(component (core module (func $f {types} {} unreachable)))", "unreachable call $f ".repeat(times))
+        };
+        let pair = "(param i32)";
+        let rule =
+            |rule: &str, max| format!("function 0 of core module 0 has {rule}, and the host compiles at most {max}");
+        let table = [
+            (nested("loop ", 100), "fine".to_owned()),
+            (nested("loop ", 101), rule("101 loops inside each other", 100)),
+            (nested("block ", 3_200), "fine".to_owned()),
+            (nested("block ", 3_201), rule("3201 blocks inside each other", 3_200)),
+            // Each block has its begin, its branch with an operand, and its end; then the function ends.
+            (joined(1, 17_333), "fine".to_owned()),
+            (joined(1, 17_334), rule("52003 branches and ends of blocks", 52_000)),
+            (joined(99, 10_033), "fine".to_owned()),
+            (
+                joined(100, 10_000),
+                rule("3010100 values alive at its branches (locals and operands, counted at each)", 3_000_000),
+            ),
+            (calls(pair, 31_999), "fine".to_owned()),
+            (calls(pair, 32_000), rule("32001 parameters and results in its calls", 32_000)),
+            (
+                calls(&format!("(param {})", "i32 ".repeat(101)), 0),
+                "a function type has 101 parameters and results, and the host compiles at most 100".to_owned(),
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(check(text), expected);
+        }
+    }
+
+    #[test]
+    fn many_functions_that_are_each_fine_are_refused_together() {
+        let function = format!("(func (local {}) {})", "i32 ".repeat(1_000), "block end ".repeat(1_400));
+        let bytes = wat::parse_str(format!("(component (core module {}))", function.repeat(19))).unwrap();
+        assert_eq!(
+            inspect(&bytes, 64 << 20).unwrap_err().to_string(),
+            "compiling the component exceeds a limit: it has 53219000 values alive at branches (locals and operands, \
+             counted at each), and the host compiles at most 52000000"
         );
     }
 }

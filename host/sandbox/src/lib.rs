@@ -32,6 +32,7 @@ mod call;
 mod capability;
 mod component;
 mod definition;
+mod effort;
 mod ending;
 mod engine;
 mod error;

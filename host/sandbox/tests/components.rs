@@ -256,6 +256,25 @@ async fn a_feature_that_is_off_is_named() {
 }
 
 #[tokio::test]
+async fn a_function_that_would_compile_for_minutes_is_refused_at_once() {
+    let nested = |times: usize| format!("(func (param i32) {} {})", "loop ".repeat(times), "end ".repeat(times));
+    let joined = |locals: usize, blocks: usize| {
+        let body = "block local.get 0 br_if 0 local.get 1 local.get 2 i32.add local.set 1 end ".repeat(blocks);
+        format!("(func (param i32) (local {}) {body})", "i32 ".repeat(locals - 1))
+    };
+    let begun = Instant::now();
+    for fields in [nested(30_000), joined(2_000, 20_000), joined(5_000, 60_000)] {
+        let (code, text) = refused(&Module { fields, ..Module::default() }.tool());
+        assert_eq!(code, "compile-limit", "{text}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    for fields in [nested(100), joined(99, 10_000)] {
+        let module = Module { fields, ..Module::default() };
+        assert_eq!(text(&call_of(&load(&module), "small", "{}", limits(500)).await), "fine");
+    }
+}
+
+#[tokio::test]
 async fn damaged_bytes_are_refused_or_loaded_and_never_more() {
     let bytes = Module::default().tool();
     for end in 0..bytes.len() {
