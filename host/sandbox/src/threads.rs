@@ -131,7 +131,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_panic_ends_one_job_and_no_other() {
         let threads = Threads::start(1).unwrap();
         for start in [Start::Apart, Start::Here] {
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_job_that_is_not_done_at_once_leaves_the_callers_thread() {
         let threads = Threads::start(1).unwrap();
         let job = |answer: oneshot::Sender<_>| async move {
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!((ended.as_deref(), slept), (Some("toolcell-guest"), true));
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn dropping_the_future_ends_the_job() {
         let threads = Threads::start(1).unwrap();
         for start in [Start::Apart, Start::Here] {
@@ -171,6 +171,15 @@ mod tests {
             let gone = tokio::task::spawn_blocking(move || wait.recv()).await.unwrap();
             assert_eq!(gone, Err(mpsc::RecvError));
         }
+    }
+
+    #[tokio::test]
+    async fn a_caller_with_one_thread_keeps_it() {
+        let threads = Threads::start(1).unwrap();
+        let job = |answer: oneshot::Sender<_>| async move {
+            answer.send(std::thread::current().name().map(str::to_owned)).unwrap();
+        };
+        assert_eq!(threads.run(Start::Here, job).await.unwrap().as_deref(), Some("toolcell-guest"));
     }
 
     #[tokio::test]
