@@ -87,6 +87,25 @@ fn what_was_typed_for_one_question_does_not_approve_the_next() {
 }
 
 #[test]
+fn a_call_that_ends_while_a_person_is_asked_leaves_the_prompt_where_the_answer_is_typed() {
+    let place = Place::with(&["toolcell-test-guests"]);
+    let script = json!({"turns": [
+        {"calls": [{"tool": "ask", "arguments": {}}, {"tool": "flood_stdout", "arguments": {}}]},
+        {"expect": {"results": [{"tool": "ask", "is_error": false}, {"tool": "flood_stdout"}]}, "say": "Both."},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let mut command = place.command();
+    command.args(["run", "both", "--script", "script.json"]).env("TERM", "xterm");
+    let mut terminal = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+    terminal.exp_string("done? [y/n]").unwrap();
+    terminal.exp_string("flood_stdout printed").unwrap();
+    let between = terminal.exp_string("done? [y/n]").unwrap();
+    assert!(!between.contains("waiting for the model"), "{between:?}");
+    terminal.send_line("y").unwrap();
+    terminal.exp_string("Both.").unwrap();
+}
+
+#[test]
 fn without_key_and_server_the_message_says_what_to_set() {
     let place = Place::with(&["math-tool"]);
     let ended = place.run(&["run", "hello"]);
