@@ -101,7 +101,7 @@ impl Agent {
             return Err(RunError::Unbalanced);
         }
         let progress = RunProgress::new(system, messages);
-        Ok(self.with_loop(&events, &cancel, Duration::ZERO).drive(progress).await)
+        Ok(self.with_loop(&events, &cancel, Duration::ZERO).drive(progress, None).await)
     }
 
     /// Goes on with a run that waits. Each answer runs its own call; the model is asked again when every call of the
@@ -158,22 +158,26 @@ struct Loop<'a> {
 }
 
 impl Loop<'_> {
-    async fn drive(&self, mut run: RunProgress) -> RunResult {
+    /// Goes on until the run ends. `open_turn` are the calls of a turn that is not closed yet.
+    async fn drive(&self, mut run: RunProgress, mut open_turn: Option<Vec<CallState>>) -> RunResult {
         loop {
-            let end = match self.turn(&mut run).await {
-                Ok(None) => RunEnd::Done,
-                Ok(Some(slots)) => match self.close_turn(&mut run, slots) {
-                    Ok(()) => continue,
-                    Err(slots) => self.suspend(&mut run, slots),
+            let slots = match open_turn.take() {
+                Some(slots) => slots,
+                None => match self.turn(&mut run).await {
+                    Ok(Some(slots)) => slots,
+                    Ok(None) => return self.end(run, RunEnd::Done),
+                    Err(end) => return self.end(run, end),
                 },
-                Err(end) => end,
             };
-            return self.end(run, end);
+            if let Err(slots) = self.close_turn(&mut run, slots) {
+                let end = self.suspend(&mut run, slots);
+                return self.end(run, end);
+            }
         }
     }
 
     async fn resume(&self, suspended: SuspendedRun, answers: Vec<Answer>) -> RunResult {
-        let SuspendedRun { progress: mut run, slots } = suspended;
+        let SuspendedRun { progress, slots } = suspended;
         let mut first = HashMap::new();
         for answer in answers {
             // Two answers to one question: the first one counts.
@@ -187,13 +191,7 @@ impl Loop<'_> {
             self.step(slot, answer)
         });
         let slots = join_all(steps).await;
-        match self.close_turn(&mut run, slots) {
-            Ok(()) => self.drive(run).await,
-            Err(slots) => {
-                let end = self.suspend(&mut run, slots);
-                self.end(run, end)
-            }
-        }
+        self.drive(progress, Some(slots)).await
     }
 
     /// A run that waits. What ended already is in its result too, although the turn is still open.

@@ -4,6 +4,7 @@
 
 mod args;
 mod ask;
+mod cancel;
 mod commands;
 mod exit;
 mod form;

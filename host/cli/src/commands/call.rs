@@ -2,17 +2,15 @@
 
 use std::io::Read as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use toolcell::contract::limits::ARGUMENTS_BYTES_MAX;
 use toolcell::contract::{FailureCode, ToolResult};
-use toolcell::{
-    Budget, CallRequest, CallState, Caller, CancellationToken, Catalog as _, EventSink, RunEvent, fresh_call_id,
-};
+use toolcell::{Budget, CallRequest, CallState, Caller, Catalog as _, EventSink, RunEvent, fresh_call_id};
 
 use crate::args::CallArgs;
 use crate::ask::answerer;
+use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::host;
 use crate::output::{self, note};
@@ -85,29 +83,6 @@ fn events(screen: &Arc<Screen>) -> Arc<dyn EventSink> {
             screen.show(&event);
         }
     })
-}
-
-/// How long a cancelled run may take to end; a guest ends within milliseconds.
-const CANCEL_WAIT: Duration = Duration::from_secs(3);
-
-/// A token that the first Ctrl-C cancels; the second ends the program at once.
-pub(crate) fn cancel_on_ctrl_c() -> CancellationToken {
-    let cancel = CancellationToken::new();
-    let token = cancel.clone();
-    tokio::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            if token.is_cancelled() {
-                std::process::exit(Exit::Cancelled.code().into());
-            }
-            token.cancel();
-            // Whoever no longer reads the output blocks the program, and with it the end of the run.
-            std::thread::spawn(|| {
-                std::thread::sleep(CANCEL_WAIT);
-                std::process::exit(Exit::Cancelled.code().into());
-            });
-        }
-    });
-    cancel
 }
 
 fn print_result(result: &ToolResult, args: &CallArgs) -> anyhow::Result<()> {

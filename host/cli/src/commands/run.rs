@@ -10,7 +10,7 @@ use toolcell::{Budget, EventSink, Model, RunEnd, RunEvent, RunRequest, RunResult
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
-use crate::commands::call::cancel_on_ctrl_c;
+use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::host;
 use crate::output::{self, note};

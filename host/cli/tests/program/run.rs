@@ -46,10 +46,7 @@ fn a_person_at_a_real_terminal_approves() {
         {"calls": [{"tool": "purchase", "arguments": {"item": "lamp", "quantity": 2, "price": 10}}]},
         {"expect": {"results": [{"tool": "purchase", "is_error": false}]}, "say": "Ordered."},
     ]});
-    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
-    let mut command = place.command();
-    command.args(["run", "buy", "--script", "script.json"]).env("TERM", "xterm");
-    let mut terminal = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+    let mut terminal = place.play_in_terminal(&script);
     terminal.exp_string("asks for approval").unwrap();
     terminal.exp_string("approve? [y/n]").unwrap();
     terminal.send_line("perhaps").unwrap();
@@ -73,10 +70,7 @@ fn what_was_typed_for_one_question_does_not_approve_the_next() {
         {"calls": [{"tool": "purchase", "arguments": buy}]},
         {"expect": {"results": [{"tool": "purchase", "is_error": true}]}, "say": "Not bought."},
     ]});
-    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
-    let mut command = place.command();
-    command.args(["run", "buy", "--script", "script.json"]).env("TERM", "xterm");
-    let mut terminal = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+    let mut terminal = place.play_in_terminal(&script);
     terminal.exp_string("done? [y/n]").unwrap();
     terminal.send("y\ny\ny\n").unwrap();
     terminal.flush().unwrap();
@@ -93,10 +87,7 @@ fn a_call_that_ends_while_a_person_is_asked_leaves_the_prompt_where_the_answer_i
         {"calls": [{"tool": "ask", "arguments": {}}, {"tool": "flood_stdout", "arguments": {}}]},
         {"expect": {"results": [{"tool": "ask", "is_error": false}, {"tool": "flood_stdout"}]}, "say": "Both."},
     ]});
-    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
-    let mut command = place.command();
-    command.args(["run", "both", "--script", "script.json"]).env("TERM", "xterm");
-    let mut terminal = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
+    let mut terminal = place.play_in_terminal(&script);
     terminal.exp_string("done? [y/n]").unwrap();
     terminal.exp_string("flood_stdout printed").unwrap();
     let between = terminal.exp_string("done? [y/n]").unwrap();

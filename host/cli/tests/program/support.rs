@@ -60,6 +60,14 @@ impl Place {
         command
     }
 
+    /// Plays a script in a pseudo-terminal, whose person is the test.
+    pub fn play_in_terminal(&self, script: &serde_json::Value) -> rexpect::session::PtySession {
+        std::fs::write(self.dir.path().join("script.json"), script.to_string()).unwrap();
+        let mut command = self.command();
+        command.args(["run", "go", "--script", "script.json"]).env("TERM", "xterm");
+        rexpect::session::spawn_command(command, Some(60_000)).unwrap()
+    }
+
     pub fn run(&self, args: &[&str]) -> Ended {
         self.run_with_input(args, "")
     }
