@@ -1,6 +1,6 @@
 //! The loop: ask the model, run the calls it wants, give it their results, until it has said all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::budget::{Budget, RunLimit};
 use crate::call::{CallState, Caller};
 use crate::catalog::Catalog;
 use crate::event::{EventSink, NoEvents, RunEvent};
-use crate::model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason};
+use crate::model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason, WarningKind};
 use crate::run::{RunEnd, RunProgress, RunResult, SuspendedRun};
 use crate::transcript::{CallRequest, Message, ToolReply, is_balanced};
 
@@ -145,8 +145,19 @@ impl RunProgress {
             usage: crate::Usage::default(),
             text: String::new(),
             worked: Duration::ZERO,
+            warned: BTreeSet::new(),
         }
     }
+}
+
+/// What a turn of the model leads to.
+enum Turn {
+    /// Its calls, each as far as it has come.
+    Calls(Vec<CallState>),
+    /// The model is asked to go on.
+    Paused,
+    /// It has said all.
+    Final,
 }
 
 /// One run while it is alive.
@@ -164,8 +175,9 @@ impl Loop<'_> {
             let slots = match open_turn.take() {
                 Some(slots) => slots,
                 None => match self.turn(&mut run).await {
-                    Ok(Some(slots)) => slots,
-                    Ok(None) => return self.end(run, RunEnd::Done),
+                    Ok(Turn::Calls(slots)) => slots,
+                    Ok(Turn::Paused) => continue,
+                    Ok(Turn::Final) => return self.end(run, RunEnd::Done),
                     Err(end) => return self.end(run, end),
                 },
             };
@@ -214,8 +226,8 @@ impl Loop<'_> {
         }
     }
 
-    /// Asks the model once and runs the calls it wants; `None` when it wants none.
-    async fn turn(&self, run: &mut RunProgress) -> Result<Option<Vec<CallState>>, RunEnd> {
+    /// Asks the model once and runs the calls it wants.
+    async fn turn(&self, run: &mut RunProgress) -> Result<Turn, RunEnd> {
         self.check_budget(run)?;
         let reply = self.ask(run).await?;
         run.turns += 1;
@@ -231,10 +243,11 @@ impl Loop<'_> {
             return match reply.stop {
                 StopReason::Length => Err(RunEnd::Incomplete(RunLimit::Tokens)),
                 StopReason::Refused => Err(RunEnd::Failed(ModelError::Withheld)),
-                StopReason::Finished | StopReason::Other(_) => Ok(None),
+                StopReason::Paused => Ok(Turn::Paused),
+                StopReason::Finished | StopReason::Other(_) => Ok(Turn::Final),
             };
         }
-        Ok(Some(self.run_calls(run, calls, &reply.stop).await))
+        Ok(Turn::Calls(self.run_calls(run, calls, &reply.stop).await))
     }
 
     fn check_budget(&self, run: &RunProgress) -> Result<(), RunEnd> {
@@ -255,7 +268,7 @@ impl Loop<'_> {
     }
 
     /// One answer of the model. A stream that breaks off is an error: nothing of it is used.
-    async fn ask(&self, run: &RunProgress) -> Result<ModelReply, RunEnd> {
+    async fn ask(&self, run: &mut RunProgress) -> Result<ModelReply, RunEnd> {
         let tools = self.agent.catalog.tools();
         let definitions: Vec<_> = tools.iter().map(|tool| &tool.definition).collect();
         let prompt = Prompt { system: run.system.as_deref(), messages: &run.messages, tools: &definitions };
@@ -264,16 +277,22 @@ impl Loop<'_> {
             biased;
             () = self.cancel.cancelled() => Err(RunEnd::Cancelled),
             () = tokio::time::sleep(self.caller.time_left()) => Err(RunEnd::Incomplete(RunLimit::Time)),
-            reply = self.collect(prompt) => reply.map_err(RunEnd::Failed),
+            reply = self.collect(prompt, &mut run.warned) => reply.map_err(RunEnd::Failed),
         }
     }
 
-    async fn collect(&self, prompt: Prompt<'_>) -> Result<ModelReply, ModelError> {
+    async fn collect(&self, prompt: Prompt<'_>, warned: &mut BTreeSet<WarningKind>) -> Result<ModelReply, ModelError> {
         let mut stream = self.agent.model.ask(prompt);
         while let Some(event) = stream.next().await {
             match event? {
                 ModelEvent::Text(text) => self.events.emit(RunEvent::Text { text }),
                 ModelEvent::Reasoning(text) => self.events.emit(RunEvent::Reasoning { text }),
+                ModelEvent::Restarted { reason } => self.events.emit(RunEvent::Restarted { reason }),
+                ModelEvent::Warning(warning) => {
+                    if warned.insert(warning.kind) {
+                        self.events.emit(RunEvent::Warning { warning });
+                    }
+                }
                 ModelEvent::Finished(reply) => return Ok(reply),
             }
         }

@@ -289,6 +289,7 @@ impl<'a> Caller<'a> {
             call_id: record.call_id.clone(),
             name: record.request.name.clone(),
             result: record.ending.result.clone(),
+            code: record.ending.code,
         });
         CallState::Finished(Box::new(record))
     }

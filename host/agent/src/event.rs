@@ -1,10 +1,10 @@
 //! What happens during a run, as it happens.
 
 use serde::{Deserialize, Serialize};
-use toolcell_contract::{Request, ToolResult};
+use toolcell_contract::{FailureCode, Request, ToolResult};
 
 use crate::catalog::{LogLine, Progress};
-use crate::model::Usage;
+use crate::model::{ModelWarning, Usage};
 use crate::run::RunStatus;
 
 /// Something that happened during a run. In JSON each has a `type`.
@@ -21,6 +21,18 @@ pub enum RunEvent {
     Reasoning {
         /// The new piece.
         text: String,
+    },
+    /// The model's answer broke off and is asked for again: forget what [`RunEvent::Text`] and [`RunEvent::Reasoning`]
+    /// said since the last usage.
+    Restarted {
+        /// What went wrong.
+        reason: String,
+    },
+    /// Something does not reach the model as it stands; each kind is told once for a run.
+    Warning {
+        /// What.
+        #[serde(flatten)]
+        warning: ModelWarning,
     },
     /// The model asked for a call.
     ToolCall {
@@ -75,6 +87,9 @@ pub enum RunEvent {
         name: String,
         /// The result.
         result: ToolResult,
+        /// Why there is no result of the tool's own, where the host made it. No tool can set it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<FailureCode>,
     },
     /// The model finished a turn.
     Usage {

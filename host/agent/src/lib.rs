@@ -22,7 +22,7 @@ pub use budget::{Budget, RunLimit};
 pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall, fresh_call_id};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
 pub use event::{EventSink, NoEvents, RunEvent};
-pub use model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason, Usage};
+pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelWarning, Prompt, StopReason, Usage, WarningKind};
 pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
 pub use schema::{ArgumentSchema, SchemaError};
 pub use suspension::ForeignAnswer;

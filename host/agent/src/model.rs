@@ -34,8 +34,38 @@ pub enum ModelEvent {
     Text(String),
     /// More of the model's reasoning, where a provider shows it.
     Reasoning(String),
+    /// The answer broke off and is asked for again: what was said of this turn so far is void.
+    Restarted {
+        /// What went wrong.
+        reason: String,
+    },
+    /// Something of the prompt does not reach the model as it stands. The loop tells each kind once for a run.
+    Warning(ModelWarning),
     /// The whole turn; the last event.
     Finished(ModelReply),
+}
+
+/// What of a prompt does not reach the model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelWarning {
+    /// The kind.
+    pub kind: WarningKind,
+    /// What exactly, and how to mend it.
+    pub message: String,
+}
+
+/// A kind of [`ModelWarning`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// An image, a sound or a file became a line of text.
+    MediaDescribed,
+    /// A tool's schema was sent in a weaker form. Arguments are still checked against the whole schema.
+    SchemaReduced,
+    /// A setting is not known to the model and was left out.
+    SettingLeftOut,
 }
 
 /// A whole turn of a model.
@@ -59,22 +89,33 @@ pub enum StopReason {
     Length,
     /// It, or its provider's filter, refused to go on.
     Refused,
+    /// Its provider paused a long turn: it goes on when it is asked again with what it has said so far.
+    Paused,
     /// Another word of the provider's.
     Other(String),
 }
 
-/// Tokens. The numbers only ever grow and never overflow.
+/// Tokens, counted alike for every provider. The numbers only ever grow and never overflow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase")]
 pub struct Usage {
-    /// Tokens read, cached ones included.
+    /// Tokens read: all of them, whether a cache gave them or not.
     pub input_tokens: u64,
+    /// Those of [`Usage::input_tokens`] that the provider's cache gave.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_read_tokens: u64,
+    /// Those of [`Usage::input_tokens`] that were put into the provider's cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cache_write_tokens: u64,
     /// Tokens written, reasoning included.
     pub output_tokens: u64,
+    /// Those of [`Usage::output_tokens`] that were reasoning.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub reasoning_tokens: u64,
 }
 
 impl Usage {
-    /// The sum of both.
+    /// Tokens read and written.
     #[must_use]
     pub fn total(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
@@ -83,9 +124,22 @@ impl Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        let Self { input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens } = other;
+        for (sum, more) in [
+            (&mut self.input_tokens, input_tokens),
+            (&mut self.cache_read_tokens, cache_read_tokens),
+            (&mut self.cache_write_tokens, cache_write_tokens),
+            (&mut self.output_tokens, output_tokens),
+            (&mut self.reasoning_tokens, reasoning_tokens),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Why a model did not answer. The texts are safe to show: they never hold a key.
@@ -146,6 +200,12 @@ pub enum ModelError {
     /// Nothing came for too long.
     #[error("the model sent nothing for {seconds} s")]
     Idle {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// One attempt took longer than it may.
+    #[error("the model's answer was not whole after {seconds} s")]
+    TooSlow {
         /// How long was waited.
         seconds: u64,
     },

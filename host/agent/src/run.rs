@@ -6,7 +6,7 @@ use toolcell_contract::{Answer, Request};
 
 use crate::budget::RunLimit;
 use crate::call::{CallRecord, CallState, OpenCall};
-use crate::model::{ModelError, Usage};
+use crate::model::{ModelError, Usage, WarningKind};
 use crate::transcript::Message;
 
 /// How a run ended, in one word.
@@ -149,4 +149,6 @@ pub(crate) struct RunProgress {
     pub(crate) usage: Usage,
     pub(crate) text: String,
     pub(crate) worked: std::time::Duration,
+    /// The kinds of warnings that were told.
+    pub(crate) warned: std::collections::BTreeSet<WarningKind>,
 }

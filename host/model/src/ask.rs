@@ -2,6 +2,7 @@
 //!
 //! It knows no wire format; an [`Exchange`] encodes the request and decodes the response.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
@@ -10,9 +11,11 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use serde_json::Value;
-use toolcell_agent::{ModelError, ModelEvent, ModelReply};
+use tokio::time::Instant;
+use toolcell_agent::{ModelError, ModelEvent, ModelReply, ModelWarning};
 
 use crate::client::{Client, Response};
+use crate::media::MediaCount;
 use crate::provider_error::{Failed, html_title};
 use crate::retry::RetryPolicy;
 use crate::sse;
@@ -28,8 +31,8 @@ pub(crate) trait Exchange: Send {
     /// Reads one response.
     type Decoder: Decode;
 
-    /// The path below the base URL.
-    fn path(&self) -> &'static str;
+    /// The path below the base URL, perhaps with a query.
+    fn path(&self) -> Cow<'_, str>;
 
     /// The body of the request.
     fn encode(&self, media: MediaUse) -> RequestBody;
@@ -47,12 +50,24 @@ pub(crate) enum MediaUse {
     Described,
 }
 
+/// How an answer is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// In pieces, as it is written.
+    #[default]
+    Streamed,
+    /// Whole, at its end: for servers whose streams do not work with tools.
+    Whole,
+}
+
 /// The body of a request.
 pub(crate) struct RequestBody {
     /// JSON.
     pub(crate) json: Bytes,
-    /// Whether any media were sent.
-    pub(crate) carries_media: bool,
+    /// What became of images, sounds and files.
+    pub(crate) media: MediaCount,
+    /// What else does not reach the model as it stands.
+    pub(crate) warnings: Vec<ModelWarning>,
 }
 
 /// Reads one response in a wire format. Pure.
@@ -83,8 +98,18 @@ pub(crate) fn ask<'a, E: Exchange + 'a>(
     exchange: E,
 ) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
     let body = exchange.encode(MediaUse::Sent);
-    let (queue, phase) = (VecDeque::new(), Phase::Send);
-    let ask = Ask { client, policy, exchange, body, queue, phase, retries: 0, has_emitted: false };
+    let mut ask = Ask {
+        client,
+        policy,
+        exchange,
+        body,
+        queue: VecDeque::new(),
+        phase: Phase::Send,
+        retries: 0,
+        deadline: Instant::now(),
+        has_spoken: false,
+    };
+    ask.warn();
     stream::unfold(ask, |mut ask| async move { ask.next().await.map(|item| (item, ask)) }).boxed()
 }
 
@@ -96,7 +121,10 @@ struct Ask<'a, E: Exchange> {
     queue: VecDeque<ModelEvent>,
     phase: Phase<E::Decoder>,
     retries: u32,
-    has_emitted: bool,
+    /// When the present attempt has taken too long.
+    deadline: Instant,
+    /// A part of the answer was handed on.
+    has_spoken: bool,
 }
 
 enum Phase<D> {
@@ -110,15 +138,22 @@ impl<E: Exchange> Ask<'_, E> {
     async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
         loop {
             if let Some(event) = self.queue.pop_front() {
-                self.has_emitted = true;
+                self.has_spoken |= matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_));
                 return Some(Ok(event));
             }
             let step = match mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Over => return None,
                 Phase::Fail(error) => return Some(Err(error)),
-                Phase::Send => self.send().await,
+                Phase::Send => {
+                    self.deadline = Instant::now() + self.client.attempt_timeout();
+                    let path = self.exchange.path();
+                    let sent = self.client.post(&path, self.body.json.clone());
+                    let response = in_time(self.client, self.deadline, sent).await;
+                    response.map(|response| Phase::Read(Box::new(Reading::new(response, self.exchange.decoder()))))
+                }
                 Phase::Read(reading) => {
-                    reading.advance(&mut self.queue).await.map_err(|failed| self.client.clean(failed))
+                    let step = in_time(self.client, self.deadline, reading.advance(&mut self.queue)).await;
+                    step.map_err(|failed| self.client.clean(failed))
                 }
             };
             self.phase = match step {
@@ -128,31 +163,46 @@ impl<E: Exchange> Ask<'_, E> {
         }
     }
 
-    async fn send(&mut self) -> Result<Phase<E::Decoder>, Failed> {
-        let response = self.client.post(self.exchange.path(), self.body.json.clone()).await?;
-        Ok(Phase::Read(Box::new(Reading::new(response, self.exchange.decoder()))))
-    }
-
     /// What comes after a failure, whose words are clean: the same again, the same without media, or the error.
     async fn recover(&mut self, failed: Failed) -> Phase<E::Decoder> {
-        if self.has_emitted {
-            return Phase::Fail(failed.error);
-        }
-        if self.body.carries_media && failed.is_about_media() {
-            tracing::warn!(error = %failed.error, "the model does not take the media; descriptions are sent instead");
+        if self.body.media.sent > 0 && failed.is_about_media() {
             self.body = self.exchange.encode(MediaUse::Described);
-            self.queue.clear();
+            self.restart(&failed);
             return Phase::Send;
         }
         let Some(wait) = self.policy.wait(self.retries, failed.retry, chance()) else {
             return Phase::Fail(failed.error);
         };
-        tracing::info!(error = %failed.error, wait_ms = wait.as_millis(), "the request is sent again");
         self.retries += 1;
-        self.queue.clear();
+        tracing::info!(error = %failed.error, wait_ms = wait.as_millis(), "the request is sent again");
         tokio::time::sleep(wait).await;
+        self.restart(&failed);
         Phase::Send
     }
+
+    /// Forgets the answer so far, and tells who has seen a part of it.
+    fn restart(&mut self, failed: &Failed) {
+        self.queue.clear();
+        if mem::take(&mut self.has_spoken) {
+            self.queue.push_back(ModelEvent::Restarted { reason: failed.error.to_string() });
+        }
+        self.warn();
+    }
+
+    fn warn(&mut self) {
+        self.queue.extend(self.body.media.warning());
+        self.queue.extend(self.body.warnings.drain(..).map(ModelEvent::Warning));
+    }
+}
+
+/// The step, if it ends before the attempt has taken too long.
+async fn in_time<T>(
+    client: &Client,
+    deadline: Instant,
+    step: impl Future<Output = Result<T, Failed>>,
+) -> Result<T, Failed> {
+    let too_slow = ModelError::TooSlow { seconds: client.attempt_timeout().as_secs() };
+    tokio::time::timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Failed::for_now(too_slow)))
 }
 
 /// A response that is being read.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-/// The path that a wire adds itself; people often paste it with the base URL.
-const CHAT_PATH: &str = "/chat/completions";
+/// The paths that wires add themselves; people often paste them with the base URL.
+const WIRE_PATHS: [&str; 4] = ["/chat/completions", "/responses", "/messages", "/models"];
 
 /// The address under which a provider's API lives, for example `https://api.openai.com/v1`: http or https, with a
 /// host, without credentials, query or fragment, and without a slash at its end.
@@ -47,15 +47,18 @@ impl BaseUrl {
             return Err(BaseUrlError::Query);
         }
         let path = url.path().trim_end_matches('/');
-        let path = path.strip_suffix(CHAT_PATH).unwrap_or(path).trim_end_matches('/').to_owned();
+        let bare = WIRE_PATHS.iter().find_map(|suffix| path.strip_suffix(suffix));
+        let path = bare.unwrap_or(path).trim_end_matches('/').to_owned();
         url.set_path(&path);
         Ok(Self(url))
     }
 
-    /// The address of one operation.
+    /// The address of one operation: its path, perhaps with a query.
     pub(crate) fn join(&self, path: &str) -> Url {
         let mut url = self.0.clone();
+        let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
         url.set_path(&format!("{}/{path}", self.0.path().trim_end_matches('/')));
+        url.set_query(query);
         url
     }
 

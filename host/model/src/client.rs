@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{StatusCode, redirect};
 use tokio::time::timeout;
 use toolcell_agent::ModelError;
@@ -14,6 +14,7 @@ use crate::key::ApiKey;
 use crate::provider::HttpOptions;
 use crate::provider_error::{Failed, ProviderError, shorten};
 use crate::retry::RetryHints;
+use crate::vendor::Vendor;
 
 /// Bytes of a failed response that are read; its words stand at its beginning.
 const ERROR_BODY_BYTES_MAX: usize = 64 << 10;
@@ -27,6 +28,7 @@ pub(crate) struct Client {
     key_variable: &'static str,
     headers: HeaderMap,
     idle_timeout: Duration,
+    attempt_timeout: Duration,
 }
 
 impl Client {
@@ -34,25 +36,34 @@ impl Client {
     pub(crate) fn new(
         base_url: BaseUrl,
         key: Option<ApiKey>,
-        key_variable: &'static str,
+        vendor: &Vendor,
         options: &HttpOptions,
     ) -> Result<Self, ConfigError> {
+        let key_variable = vendor.key.variable;
         if key.is_some() && base_url.is_plain() && !base_url.is_loopback() {
             return Err(ConfigError::KeyInClear { origin: base_url.origin(), variable: key_variable });
         }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        headers.extend(vendor.wire.headers());
         if let Some(key) = &key {
-            let bearer = key.bearer().map_err(|reason| ConfigError::BadKey { variable: key_variable, reason })?;
-            headers.insert(AUTHORIZATION, bearer);
+            let (name, scheme) = vendor.wire.key_header();
+            let value = key.header(scheme).map_err(|reason| ConfigError::BadKey { variable: key_variable, reason })?;
+            headers.insert(name, value);
         }
         let http = http_client(&base_url, options).map_err(ConfigError::Http)?;
-        Ok(Self { http, base_url, key, key_variable, headers, idle_timeout: options.idle_timeout })
+        let HttpOptions { idle_timeout, attempt_timeout, .. } = *options;
+        Ok(Self { http, base_url, key, key_variable, headers, idle_timeout, attempt_timeout })
     }
 
     pub(crate) fn base_url(&self) -> &BaseUrl {
         &self.base_url
+    }
+
+    /// How long one attempt may take.
+    pub(crate) fn attempt_timeout(&self) -> Duration {
+        self.attempt_timeout
     }
 
     /// Sends a request and waits for the head of its response, which is a success. The words of a failure are clean.

@@ -1,5 +1,6 @@
 //! From what a person typed and what the environment holds to a provider, or to a sentence that says what is missing.
 
+use crate::ask::Delivery;
 use crate::base_url::{BaseUrl, BaseUrlError};
 use crate::key::{ApiKey, KeyError};
 use crate::provider::{HttpOptions, Provider, ProviderOptions};
@@ -17,6 +18,8 @@ pub struct ModelOptions {
     pub vendor: Option<String>,
     /// The longest answer, in tokens.
     pub output_tokens_max: Option<u32>,
+    /// How answers are asked for.
+    pub delivery: Delivery,
     /// Times and retries.
     pub http: HttpOptions,
 }
@@ -115,8 +118,8 @@ fn resolve(options: &ModelOptions, variable: &dyn Fn(&str) -> Option<String>) ->
     let model = model
         .or_else(|| vendor.default_model.map(str::to_owned))
         .ok_or(ConfigError::NoModel { vendor: vendor.name, models: vendor.models })?;
-    let (output_tokens_max, http) = (options.output_tokens_max, options.http.clone());
-    Ok(ProviderOptions { vendor, base_url, key, model, output_tokens_max, http })
+    let ModelOptions { output_tokens_max, delivery, ref http, .. } = *options;
+    Ok(ProviderOptions { vendor, base_url, key, model, output_tokens_max, delivery, http: http.clone() })
 }
 
 struct Choice {
@@ -174,7 +177,8 @@ fn parse_url(text: &str, origin: &'static str) -> Result<BaseUrl, ConfigError> {
 }
 
 fn key_variables() -> String {
-    let variables: Vec<_> = VENDORS.iter().filter(|v| v.key.is_required).map(|v| v.key.variable).collect();
+    let mut variables: Vec<_> = VENDORS.iter().filter(|v| v.key.is_required).map(|v| v.key.variable).collect();
+    variables.dedup();
     variables.join(" or ")
 }
 

@@ -28,9 +28,9 @@ impl ApiKey {
         if fits { Ok(Self(text.to_owned())) } else { Err(KeyError) }
     }
 
-    /// `Bearer …`, marked so that no client prints it.
-    pub(crate) fn bearer(&self) -> Result<HeaderValue, KeyError> {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", self.0)).map_err(|_| KeyError)?;
+    /// The value of the header that carries it, marked so that no client prints it.
+    pub(crate) fn header(&self, scheme: &str) -> Result<HeaderValue, KeyError> {
+        let mut value = HeaderValue::from_str(&format!("{scheme}{}", self.0)).map_err(|_| KeyError)?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -55,7 +55,7 @@ mod tests {
     fn a_key_is_not_printed() {
         let key = ApiKey::new("sk-very-secret").unwrap();
         assert_eq!(format!("{key:?}"), "ApiKey(…)");
-        assert_eq!(format!("{:?}", key.bearer().unwrap()), "Sensitive");
+        assert_eq!(format!("{:?}", key.header("Bearer ").unwrap()), "Sensitive");
     }
 
     #[test]

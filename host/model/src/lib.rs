@@ -26,8 +26,10 @@ mod ask;
 mod base_url;
 mod chat;
 mod client;
+mod echo;
 mod environment;
 mod key;
+mod media;
 mod provider;
 mod provider_error;
 mod retry;
@@ -38,6 +40,7 @@ mod script;
 mod sse;
 mod vendor;
 
+pub use ask::Delivery;
 pub use base_url::{BaseUrl, BaseUrlError};
 pub use chat::{ChatQuirks, MediaSupport, ReasoningEcho};
 pub use environment::{ConfigError, ModelOptions, provider_from_environment};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use toolcell_agent::{Model, ModelError, ModelEvent, Prompt};
 
-use crate::ask::ask;
+use crate::ask::{Delivery, ask};
 use crate::base_url::BaseUrl;
 use crate::chat::ChatExchange;
 use crate::client::Client;
@@ -20,6 +20,7 @@ pub struct Provider {
     vendor: &'static Vendor,
     model: String,
     output_tokens_max: Option<u32>,
+    delivery: Delivery,
     retry: RetryPolicy,
     client: Client,
 }
@@ -37,6 +38,8 @@ pub struct ProviderOptions {
     pub model: String,
     /// The longest answer, in tokens, reasoning included; without it the vendor decides.
     pub output_tokens_max: Option<u32>,
+    /// How answers are asked for.
+    pub delivery: Delivery,
     /// Times and retries.
     pub http: HttpOptions,
 }
@@ -49,6 +52,8 @@ pub struct HttpOptions {
     /// How long a provider may send nothing at all, before its answer or within. A server on a small machine reads a
     /// long conversation for minutes before its first word.
     pub idle_timeout: Duration,
+    /// How long one attempt may take, from the request to the last byte of its answer.
+    pub attempt_timeout: Duration,
     /// When a failed request is sent again.
     pub retry: RetryPolicy,
 }
@@ -58,6 +63,7 @@ impl Default for HttpOptions {
         Self {
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(300),
+            attempt_timeout: Duration::from_secs(15 * 60),
             retry: RetryPolicy::default(),
         }
     }
@@ -70,9 +76,9 @@ impl Provider {
     /// [`ConfigError::KeyInClear`] when the key would travel unencrypted to another machine, and
     /// [`ConfigError::Http`] when TLS cannot be set up.
     pub fn new(options: ProviderOptions) -> Result<Self, ConfigError> {
-        let ProviderOptions { vendor, base_url, key, model, output_tokens_max, http } = options;
-        let client = Client::new(base_url, key, vendor.key.variable, &http)?;
-        Ok(Self { vendor, model, output_tokens_max, retry: http.retry, client })
+        let ProviderOptions { vendor, base_url, key, model, output_tokens_max, delivery, http } = options;
+        let client = Client::new(base_url, key, vendor, &http)?;
+        Ok(Self { vendor, model, output_tokens_max, delivery, retry: http.retry, client })
     }
 
     /// The row of data that describes it.
@@ -96,8 +102,8 @@ impl Model for Provider {
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
         match &self.vendor.wire {
             Wire::Chat(quirks) => {
-                let output_tokens_max = self.output_tokens_max;
-                let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max };
+                let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
+                let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max, delivery };
                 ask(&self.client, &self.retry, exchange)
             }
         }

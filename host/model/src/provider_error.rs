@@ -1,5 +1,7 @@
 //! What a provider says when it fails, in any of the shapes that servers give it, and what that means.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use toolcell_agent::ModelError;
 
@@ -22,6 +24,26 @@ const CONTEXT_WORDS: [&str; 5] =
 /// Codes and types of a request that is wrong, where no status says so.
 const REQUEST_CODES: [&str; 3] = ["invalid_request_error", "invalid_request", "badrequesterror"];
 
+/// Types and states of a failure, where no status says what they mean: Anthropic's, and Google's.
+const CODE_STATUS: [(&str, u16); 16] = [
+    ("authentication_error", 401),
+    ("unauthenticated", 401),
+    ("billing_error", 402),
+    ("permission_error", 403),
+    ("permission_denied", 403),
+    ("not_found_error", 404),
+    ("not_found", 404),
+    ("request_too_large", 413),
+    ("rate_limit_error", 429),
+    ("rate_limit_exceeded", 429),
+    ("resource_exhausted", 429),
+    ("api_error", 500),
+    ("internal", 500),
+    ("unavailable", 503),
+    ("timeout_error", 504),
+    ("overloaded_error", 529),
+];
+
 /// Words of the servers about media that a model cannot take.
 const MEDIA_WORDS: [&str; 6] = ["image", "audio", "vision", "multimodal", "multi-modal", "file"];
 
@@ -34,6 +56,8 @@ pub(crate) struct ProviderError {
     pub(crate) codes: Vec<String>,
     /// What happened.
     pub(crate) message: String,
+    /// How long to wait, where the words say so.
+    pub(crate) after: Option<Duration>,
 }
 
 /// A request that failed.
@@ -103,7 +127,9 @@ impl ProviderError {
     fn read(error: &Value) -> Self {
         let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         let number = error.get("code").and_then(Value::as_u64).or_else(|| error.get("status")?.as_u64());
-        let codes = ["code", "type"].into_iter().filter_map(text).map(str::to_ascii_lowercase).collect();
+        let codes: Vec<_> =
+            ["code", "type", "status"].into_iter().filter_map(text).map(str::to_ascii_lowercase).collect();
+        let named = CODE_STATUS.iter().find(|(code, _)| codes.iter().any(|own| own == code));
         let mut message = match error {
             Value::String(message) => message.clone(),
             _ => text("message")
@@ -115,7 +141,9 @@ impl ProviderError {
         if let Some(raw) = error.pointer("/metadata/raw").and_then(Value::as_str) {
             message = format!("{message}: {raw}");
         }
-        Self { status: number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)), codes, message }
+        let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
+        let status = status.or_else(|| named.map(|(_, status)| *status));
+        Self { status, codes, message, after: retry_info(error) }
     }
 
     /// What the failure means. `status` is the one of the HTTP response: 200 when the failure came inside a stream.
@@ -136,9 +164,17 @@ impl ProviderError {
             200..300 if !has_code(&REQUEST_CODES) => (ModelError::Unavailable { status, message }, true),
             _ => (ModelError::Refused { status, message }, false),
         };
-        let retry = if hints.should_retry.unwrap_or(may_pass) { Retry::Later(hints.after) } else { Retry::Never };
+        let after = hints.after.or(self.after);
+        let retry = if hints.should_retry.unwrap_or(may_pass) { Retry::Later(after) } else { Retry::Never };
         Failed { error, retry }
     }
+}
+
+/// The wait in Google's details, as in `{"@type": "…google.rpc.RetryInfo", "retryDelay": "34s"}`.
+fn retry_info(error: &Value) -> Option<Duration> {
+    let details = error.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
 /// The text without control characters and line breaks, shortened: it goes to a terminal and to a log.

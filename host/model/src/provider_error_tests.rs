@@ -12,7 +12,7 @@ fn found(value: Value) -> (Option<u16>, Vec<String>, String) {
 }
 
 fn classify(status: u16, code: &str, message: &str) -> (String, Retry) {
-    let error = ProviderError { status: None, codes: vec![code.into()], message: message.into() };
+    let error = ProviderError { status: None, codes: vec![code.into()], message: message.into(), after: None };
     let failed = error.classify(status, RetryHints::default());
     (failed.error.to_string(), failed.retry)
 }

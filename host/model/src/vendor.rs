@@ -1,5 +1,7 @@
 //! The vendors: one row of data for each.
 
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
+
 use crate::base_url::BaseUrl;
 use crate::chat::{ChatQuirks, MediaSupport, ReasoningEcho};
 
@@ -36,6 +38,22 @@ pub struct KeyUse {
 pub enum Wire {
     /// OpenAI chat completions.
     Chat(ChatQuirks),
+}
+
+impl Wire {
+    /// The header that carries the key, and what stands before the key in it.
+    pub(crate) fn key_header(&self) -> (HeaderName, &'static str) {
+        match self {
+            Self::Chat(_) => (AUTHORIZATION, "Bearer "),
+        }
+    }
+
+    /// Headers that every request has.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        match self {
+            Self::Chat(_) => HeaderMap::new(),
+        }
+    }
 }
 
 /// All vendors that are known by name.

@@ -38,7 +38,7 @@ async fn a_question_is_sent_with_the_key_and_its_answer_streamed() {
     let server = Server::start([Reply::stream(&it_is_4())]).await;
     let answer = ask(&provider(&server)).await;
     assert_eq!(answer.events, [text("It is "), text("4.")]);
-    assert_eq!(answer.end.unwrap().usage, Usage { input_tokens: 7, output_tokens: 2 });
+    assert_eq!(answer.end.unwrap().usage, Usage { input_tokens: 7, output_tokens: 2, ..Usage::default() });
     let request = server.requests().remove(0);
     assert!(request.head.starts_with("post /v1/chat/completions http/1.1\r\n"), "{}", request.head);
     assert!(request.head.contains(&format!("authorization: bearer {KEY}\r\n")), "{}", request.head);
@@ -228,7 +228,7 @@ async fn one_json_value_is_accepted_where_a_stream_was_asked_for() {
     let server = Server::start([Reply::json(200, &[], &body)]).await;
     let answer = ask(&provider(&server)).await;
     assert_eq!(answer.events, [text("It is 4.")]);
-    assert_eq!(answer.end.unwrap().usage, Usage { input_tokens: 7, output_tokens: 2 });
+    assert_eq!(answer.end.unwrap().usage, Usage { input_tokens: 7, output_tokens: 2, ..Usage::default() });
 }
 
 #[tokio::test]
@@ -288,26 +288,47 @@ async fn a_stream_that_breaks_before_anything_was_shown_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_text_was_shown_is_an_error() {
-    for reply in [Reply::open().send(&says("It is ")), Reply::stream(&says("It is "))] {
-        let server = Server::start([reply]).await;
+async fn a_stream_that_breaks_after_text_was_shown_starts_again_and_says_so() {
+    let restarted = ModelEvent::Restarted { reason: CUT.to_owned() };
+    for reply in [Reply::open().send(&says("It was ")), Reply::stream(&says("It was "))] {
+        let server = Server::start([reply, Reply::stream(&it_is_4())]).await;
         let answer = ask(&provider(&server)).await;
-        assert_eq!(answer.events, [text("It is ")]);
-        assert_eq!(answer.error(), CUT);
-        assert_eq!(server.count(), 1);
+        assert_eq!(answer.events, [text("It was "), restarted.clone(), text("It is "), text("4.")]);
+        assert_eq!(answer.text(), "It is 4.");
+        assert_eq!(server.count(), 2);
     }
 }
 
 #[tokio::test]
-async fn a_failure_inside_a_stream_is_tried_again_only_before_text() {
+async fn a_stream_that_always_breaks_is_an_error_in_the_end() {
+    let server = Server::start((0..4).map(|_| Reply::stream(&says("It is ")))).await;
+    assert_eq!(ask(&provider(&server)).await.error(), CUT);
+    assert_eq!(server.count(), 4);
+}
+
+#[tokio::test]
+async fn a_failure_inside_a_stream_is_tried_again_like_its_code() {
     let failure = format!("data: {}\n\n", json!({"error": {"message": "overloaded", "code": 503}}));
     let server = Server::start([Reply::stream(&failure), Reply::stream(&it_is_4())]).await;
     assert_eq!(ask(&provider(&server)).await.text(), "It is 4.");
-    let shown = Reply::open().send(&says("It is ")).wait(Duration::from_millis(20)).send(&failure).close();
+    let refused = format!("data: {}\n\n", json!({"error": {"message": "no", "code": 403}}));
+    let shown = Reply::open().send(&says("It is ")).wait(Duration::from_millis(20)).send(&refused).close();
     let server = Server::start([shown]).await;
     let answer = ask(&provider(&server)).await;
     assert_eq!(answer.events, [text("It is ")]);
-    assert_eq!(answer.error(), "the provider is not available (HTTP 503): overloaded");
+    assert_eq!(answer.error(), "the provider refused the key (HTTP 403): no");
+}
+
+#[tokio::test]
+async fn an_attempt_that_takes_too_long_is_given_up_and_tried_again() {
+    let drip = |reply: Reply| reply.send(&says("x")).wait(Duration::from_millis(50));
+    let slow = (0..40).fold(Reply::open(), |reply, _| drip(reply));
+    let server = Server::start([slow, Reply::stream(&it_is_4())]).await;
+    let mut options = options(&server);
+    options.http.attempt_timeout = Duration::from_millis(300);
+    let answer = ask(&Provider::new(options).unwrap()).await;
+    assert!(answer.events.iter().any(|event| matches!(event, ModelEvent::Restarted { .. })));
+    assert_eq!(answer.text(), "It is 4.");
 }
 
 #[tokio::test]

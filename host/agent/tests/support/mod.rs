@@ -61,7 +61,7 @@ impl Model for FakeModel {
             arguments: (*arguments).into(),
         });
         let turn = AssistantTurn { text: text.into(), calls: calls.collect(), verbatim: None };
-        let usage = Usage { input_tokens: 10, output_tokens: 5 };
+        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
         let finished = ModelEvent::Finished(ModelReply { turn, stop, usage });
         stream::iter([Ok(ModelEvent::Text(text.into())), Ok(finished)]).boxed()
     }

@@ -67,10 +67,16 @@ impl Decoder {
         if let Some(error) = ProviderError::find(value) {
             return Err(error.classify(200, RetryHints::default()));
         }
-        if let Some(usage) = object(value, "usage") {
+        if let Some(usage) = value.get("usage").filter(|usage| usage.is_object()) {
             // A negative or absent number counts as none.
-            let tokens = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
-            self.usage = Usage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") };
+            let tokens = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+            self.usage = Usage {
+                input_tokens: tokens("/prompt_tokens"),
+                cache_read_tokens: tokens("/prompt_tokens_details/cached_tokens"),
+                cache_write_tokens: tokens("/prompt_tokens_details/cache_write_tokens"),
+                output_tokens: tokens("/completion_tokens"),
+                reasoning_tokens: tokens("/completion_tokens_details/reasoning_tokens"),
+            };
         }
         Ok(())
     }

@@ -103,7 +103,7 @@ fn a_recorded_stream_of_openai_becomes_a_turn() {
         ModelReply {
             turn: AssistantTurn { text: "Looking.".into(), calls, verbatim },
             stop: StopReason::Finished,
-            usage: Usage { input_tokens: 9, output_tokens: 5 },
+            usage: Usage { input_tokens: 9, output_tokens: 5, ..Usage::default() },
         }
     );
 }
@@ -302,7 +302,7 @@ fn a_whole_message_is_read_like_a_stream() {
     }));
     assert_eq!(decoded.events, [text("Hm.")]);
     let reply = decoded.reply();
-    assert_eq!(reply.usage, Usage { input_tokens: 1, output_tokens: 2 });
+    assert_eq!(reply.usage, Usage { input_tokens: 1, output_tokens: 2, ..Usage::default() });
     assert_eq!(
         reply.turn.verbatim.unwrap().value,
         json!({

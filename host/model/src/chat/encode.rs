@@ -2,13 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use toolcell_agent::{AssistantTurn, CallRequest, Message, ToolReply};
-use toolcell_contract::limits::{ARGUMENTS_BYTES_MAX, NAME_BYTES_MAX};
-use toolcell_contract::{ContentPart, Definition};
+use toolcell_contract::{ContentPart, Definition, Media};
 
 use super::{ChatExchange, ChatQuirks, MediaSupport, ReasoningEcho, WIRE, media};
-
-/// What a model reads where a tool said nothing: several servers refuse a message without content.
-const NO_OUTPUT: &str = "(no output)";
+use crate::ask::Delivery;
+use crate::echo::{IdRule, NO_OUTPUT, echoed_arguments, output_of, push_line, wire_name};
+use crate::media::MediaCount;
 
 /// The fields of an assistant's message that OpenAI knows; it refuses others.
 const ASSISTANT_FIELDS: [&str; 4] = ["role", "content", "refusal", "tool_calls"];
@@ -16,16 +15,10 @@ const ASSISTANT_FIELDS: [&str; 4] = ["role", "content", "refusal", "tool_calls"]
 /// The fields of a call that OpenAI knows.
 const CALL_FIELDS: [&str; 3] = ["id", "type", "function"];
 
-/// A request, and how many media it carries.
-pub(super) struct Encoded {
-    pub(super) body: Value,
-    pub(super) media: usize,
-}
-
 /// Encodes a prompt.
-pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> Encoded {
-    let ChatExchange { prompt, model, quirks, output_tokens_max } = exchange;
-    let mut messages = Messages { list: Vec::new(), media: 0, quirks, support };
+pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> (Value, MediaCount) {
+    let ChatExchange { prompt, model, quirks, output_tokens_max, delivery } = exchange;
+    let mut messages = Messages { list: Vec::new(), media: MediaCount::default(), quirks, support };
     if let Some(system) = prompt.system.filter(|text| !text.is_empty()) {
         messages.list.push(json!({"role": "system", "content": system}));
     }
@@ -37,12 +30,11 @@ pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> Enc
             Message::Tool { replies } => messages.replies(index.saturating_sub(1), replies),
         }
     }
-    let mut body = json!({
-        "model": model,
-        "messages": messages.list,
-        "stream": true,
-        "stream_options": {"include_usage": true},
-    });
+    let mut body = json!({"model": model, "messages": messages.list});
+    if *delivery == Delivery::Streamed {
+        body["stream"] = json!(true);
+        body["stream_options"] = json!({"include_usage": true});
+    }
     if let Some(tokens) = output_tokens_max {
         body[quirks.output_limit_key] = json!(tokens);
     }
@@ -50,12 +42,12 @@ pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> Enc
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(|tool| function(tool)).collect();
     }
-    Encoded { body, media: messages.media }
+    (body, messages.media)
 }
 
 struct Messages<'a> {
     list: Vec<Value>,
-    media: usize,
+    media: MediaCount,
     quirks: &'a ChatQuirks,
     support: &'a MediaSupport,
 }
@@ -77,9 +69,14 @@ impl Messages<'_> {
             ContentPart::Text(text) => return Some(text_part(text)).filter(|_| !text.is_empty()),
             ContentPart::Media(media) => media,
         };
-        let sent = media::content_part(media, self.support);
-        self.media += usize::from(sent.is_some());
-        Some(sent.unwrap_or_else(|| text_part(&media::placeholder(media))))
+        Some(self.media_part(media).unwrap_or_else(|description| text_part(&description)))
+    }
+
+    /// The part that carries media, or the line of text that stands for them.
+    fn media_part(&mut self, media: &Media) -> Result<Value, String> {
+        let part = media::content_part(media, self.support).ok_or_else(|| self.media.describe(media))?;
+        self.media.add_sent();
+        Ok(part)
     }
 
     fn assistant(&mut self, index: usize, turn: &AssistantTurn) {
@@ -131,14 +128,13 @@ impl Messages<'_> {
             for part in &reply.result.parts {
                 match part {
                     ContentPart::Text(more) => push_line(&mut text, more),
-                    ContentPart::Media(item) => match media::content_part(item, self.support) {
-                        Some(part) => sent.push(part),
-                        None => push_line(&mut text, &media::placeholder(item)),
+                    ContentPart::Media(item) => match self.media_part(item) {
+                        Ok(part) => sent.push(part),
+                        Err(description) => push_line(&mut text, &description),
                     },
                 }
             }
             if !sent.is_empty() {
-                self.media += sent.len();
                 media.push(text_part(&format!("Media returned by {} ({id}):", reply.name)));
                 media.append(&mut sent);
             }
@@ -150,11 +146,9 @@ impl Messages<'_> {
         }
     }
 
-    /// The id itself where the server accepts it; otherwise one that is made of the call's place, so that call and
-    /// result get the same.
     fn call_id(&self, id: &str, turn: usize, position: usize) -> String {
         let chars_max = self.quirks.call_id_chars_max.unwrap_or(usize::MAX);
-        if id.is_empty() || id.chars().count() > chars_max { format!("call_{turn}_{position}") } else { id.to_owned() }
+        IdRule { chars_max, is_word: false }.fit(id, turn, position)
     }
 }
 
@@ -190,33 +184,6 @@ fn function_call(call: &CallRequest) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
 }
 
-/// The arguments as they go back: a JSON object. Servers that put them into a template fail on anything else, and go
-/// on failing for the rest of the conversation; the result says to the model what was wrong.
-fn echoed_arguments(arguments: &str) -> &str {
-    let is_object = arguments.len() <= ARGUMENTS_BYTES_MAX
-        && serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object());
-    if is_object { arguments } else { "{}" }
-}
-
-/// A name that a model made up may hold anything; going back it must look like a name.
-fn wire_name(name: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let name: String = name.chars().take(NAME_BYTES_MAX).map(|c| if fits(c) { c } else { '_' }).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
-}
-
-/// The output of a result. This wire has no mark for an error but its text.
-fn output_of(reply: &ToolReply) -> String {
-    let output = &reply.result.output;
-    let lower = output.trim_start().get(..10).unwrap_or(output.trim_start()).to_ascii_lowercase();
-    let says_so = lower.starts_with("error") || lower.starts_with("tool error");
-    match (reply.result.is_error && !says_so, output.trim().is_empty()) {
-        (true, true) => format!("Error: {NO_OUTPUT}"),
-        (true, false) => format!("Error: {output}"),
-        (false, _) => output.clone(),
-    }
-}
-
 fn function(tool: &Definition) -> Value {
     let mut parameters = tool.input_schema.clone();
     if let Some(schema) = parameters.as_object_mut() {
@@ -237,13 +204,6 @@ fn text_of(part: &ContentPart) -> Option<&str> {
 
 fn text_part(text: &str) -> Value {
     json!({"type": "text", "text": text})
-}
-
-fn push_line(text: &mut String, line: &str) {
-    if !text.is_empty() && !line.is_empty() {
-        text.push('\n');
-    }
-    text.push_str(line);
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use toolcell_contract::ToolResult;
 use super::*;
 use crate::schema;
 use crate::vendor::{Wire, vendor_by_name};
+use toolcell_contract::limits::ARGUMENTS_BYTES_MAX;
 
 fn quirks(vendor: &str) -> &'static ChatQuirks {
     match &vendor_by_name(vendor).unwrap().wire {
@@ -18,10 +19,10 @@ fn quirks(vendor: &str) -> &'static ChatQuirks {
 fn body_for(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value {
     let quirks = quirks(vendor);
     let prompt = Prompt { system: None, messages, tools };
-    let exchange = ChatExchange { prompt, model: "m", quirks, output_tokens_max: None };
+    let exchange = ChatExchange { prompt, model: "m", quirks, output_tokens_max: None, delivery: Delivery::Streamed };
     let encoded = encode(&exchange, &quirks.media);
-    schema::check(if vendor == "openai" { schema::OPENAI } else { schema::COMPATIBLE }, &encoded.body);
-    encoded.body
+    schema::check(if vendor == "openai" { schema::OPENAI } else { schema::COMPATIBLE }, &encoded.0);
+    encoded.0
 }
 
 fn messages_for(vendor: &str, messages: &[Message]) -> Value {
@@ -76,8 +77,9 @@ fn the_schemas_refuse_what_they_should() {
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
     let quirks = quirks("openai");
-    let exchange = ChatExchange { prompt, model: "gpt-x", quirks, output_tokens_max: Some(99) };
-    let body = encode(&exchange, &quirks.media).body;
+    let exchange =
+        ChatExchange { prompt, model: "gpt-x", quirks, output_tokens_max: Some(99), delivery: Delivery::Streamed };
+    let body = encode(&exchange, &quirks.media).0;
     schema::check(schema::OPENAI, &body);
     assert_eq!(
         body,
@@ -95,7 +97,11 @@ fn a_plain_question_is_a_plain_request() {
 fn compatible_servers_get_the_older_name_of_the_output_limit() {
     let prompt = Prompt { system: None, messages: &[Message::user("hi")], tools: &[] };
     let quirks = quirks("ollama");
-    let body = encode(&ChatExchange { prompt, model: "m", quirks, output_tokens_max: Some(9) }, &quirks.media).body;
+    let body = encode(
+        &ChatExchange { prompt, model: "m", quirks, output_tokens_max: Some(9), delivery: Delivery::Streamed },
+        &quirks.media,
+    )
+    .0;
     schema::check(schema::COMPATIBLE, &body);
     assert_eq!(body["max_tokens"], json!(9));
 }

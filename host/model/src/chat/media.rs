@@ -6,13 +6,11 @@ use serde_json::{Value, json};
 use toolcell_contract::{Media, Source};
 
 use super::MediaSupport;
+use crate::media::{data_url, mime_type};
 
 /// A content part that carries the media; `None` when the server does not take it.
 pub(super) fn content_part(media: &Media, support: &MediaSupport) -> Option<Value> {
-    let mime_type = match media.mime_type() {
-        "image/jpg" => "image/jpeg",
-        mime_type => mime_type,
-    };
+    let mime_type = mime_type(media);
     let takes_image = support.images.contains(&mime_type);
     match media.source() {
         // The provider would fetch it: a tool without any power could send what it knows to any address.
@@ -32,21 +30,8 @@ pub(super) fn content_part(media: &Media, support: &MediaSupport) -> Option<Valu
     }
 }
 
-/// The line of text that stands for media that cannot be sent.
-pub(super) fn placeholder(media: &Media) -> String {
-    let mime_type = media.mime_type();
-    match media.source() {
-        Source::Bytes(bytes) => format!("[{mime_type}, {} bytes, not deliverable to this model]", bytes.len()),
-        Source::Url(url) => format!("[{mime_type} at {url}, not deliverable to this model]"),
-    }
-}
-
 fn image(url: &str) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})
-}
-
-fn data_url(mime_type: &str, bytes: &[u8]) -> String {
-    format!("data:{mime_type};base64,{}", BASE64.encode(bytes))
 }
 
 fn audio_format(mime_type: &str) -> Option<&'static str> {

@@ -10,9 +10,11 @@ mod reasoning;
 #[cfg(test)]
 mod regression_tests;
 
+use std::borrow::Cow;
+
 use toolcell_agent::Prompt;
 
-use crate::ask::{Exchange, MediaUse, RequestBody};
+use crate::ask::{Delivery, Exchange, MediaUse, RequestBody};
 
 /// The name of this wire in [`toolcell_agent::Verbatim::wire`].
 pub(crate) const WIRE: &str = "openai-chat";
@@ -83,13 +85,15 @@ pub(crate) struct ChatExchange<'a> {
     pub(crate) quirks: &'a ChatQuirks,
     /// The longest answer, in tokens.
     pub(crate) output_tokens_max: Option<u32>,
+    /// In pieces or whole.
+    pub(crate) delivery: Delivery,
 }
 
 impl Exchange for ChatExchange<'_> {
     type Decoder = decode::Decoder;
 
-    fn path(&self) -> &'static str {
-        "chat/completions"
+    fn path(&self) -> Cow<'_, str> {
+        "chat/completions".into()
     }
 
     fn encode(&self, media: MediaUse) -> RequestBody {
@@ -97,8 +101,8 @@ impl Exchange for ChatExchange<'_> {
             MediaUse::Sent => &self.quirks.media,
             MediaUse::Described => &MediaSupport::NONE,
         };
-        let encoded = encode::encode(self, support);
-        RequestBody { json: encoded.body.to_string().into(), carries_media: encoded.media > 0 }
+        let (body, media) = encode::encode(self, support);
+        RequestBody { json: body.to_string().into(), media, warnings: Vec::new() }
     }
 
     fn decoder(&self) -> decode::Decoder {

@@ -301,7 +301,7 @@ fn usage<'de, D: Deserializer<'de>>(from: D) -> Result<Usage, D::Error> {
         output_tokens: u64,
     }
     let Tokens { input_tokens, output_tokens } = Tokens::deserialize(from)?;
-    Ok(Usage { input_tokens, output_tokens })
+    Ok(Usage { input_tokens, output_tokens, ..Usage::default() })
 }
 
 fn default_name() -> String {

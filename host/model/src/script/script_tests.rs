@@ -72,7 +72,7 @@ fn a_conversation_is_played_and_text_comes_word_by_word() {
     let expected = ModelReply {
         turn: AssistantTurn { text: "Let me compute.".into(), calls, verbatim: None },
         stop: StopReason::Finished,
-        usage: Usage { input_tokens: 3, output_tokens: 4 },
+        usage: Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() },
     };
     assert_eq!(reply, Ok(expected.clone()));
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use toolcell_agent::{Message, Model as _, ModelError, ModelEvent, ModelReply, Prompt};
-use toolcell_model::{ApiKey, BaseUrl, HttpOptions, Provider, ProviderOptions, RetryPolicy, Vendor, vendor_by_name};
+use toolcell_model::{
+    ApiKey, BaseUrl, Delivery, HttpOptions, Provider, ProviderOptions, RetryPolicy, Vendor, vendor_by_name,
+};
 
 pub use server::{Reply, Server};
 
@@ -23,9 +25,11 @@ pub fn options(server: &Server) -> ProviderOptions {
         key: Some(ApiKey::new(KEY).unwrap()),
         model: "gpt-x".to_owned(),
         output_tokens_max: None,
+        delivery: Delivery::Streamed,
         http: HttpOptions {
             connect_timeout: Duration::from_secs(5),
             idle_timeout: Duration::from_secs(10),
+            attempt_timeout: Duration::from_secs(30),
             retry: RetryPolicy { wait_first: millis(1), wait_max: millis(4), ..RetryPolicy::default() },
         },
     }

@@ -11,13 +11,23 @@ use serde_json::Value;
 pub const OPENAI: &str = "openai-chat";
 /// The looser schema of its compatible servers.
 pub const COMPATIBLE: &str = "openai-compatible-chat";
+/// The schema of OpenAI Responses.
+pub const RESPONSES: &str = "openai-responses";
+/// The schema of Anthropic Messages, version 2026-10-21.
+pub const ANTHROPIC: &str = "anthropic-messages";
+/// The schema of Anthropic Messages, version 2023-06-01.
+pub const ANTHROPIC_2023: &str = "anthropic-messages-2023-06-01";
+/// The schema of Gemini generateContent.
+pub const GEMINI: &str = "gemini-generatecontent";
+
+const ALL: [&str; 6] = [OPENAI, COMPATIBLE, RESPONSES, ANTHROPIC, ANTHROPIC_2023, GEMINI];
 
 static SCHEMAS: LazyLock<Option<HashMap<&'static str, jsonschema::Validator>>> = LazyLock::new(|| {
     let compile = |name: &'static str| {
         let schema = read(&format!("{name}.request.json"))?;
         Some((name, jsonschema::validator_for(&schema).expect("a schema that compiles")))
     };
-    [OPENAI, COMPATIBLE].into_iter().map(compile).collect()
+    ALL.into_iter().map(compile).collect()
 });
 
 /// Panics when the body does not fit.
