@@ -11,6 +11,7 @@ const ERRORS_SHOWN_MAX: usize = 5;
 const ERROR_CHARS_MAX: usize = 300;
 
 /// A compiled input schema.
+#[derive(Clone)]
 pub struct ArgumentSchema(jsonschema::Validator);
 
 impl std::fmt::Debug for ArgumentSchema {

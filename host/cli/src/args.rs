@@ -96,6 +96,9 @@ pub(crate) struct CallArgs {
 pub(crate) struct RunArgs {
     /// What the model is asked
     pub(crate) prompt: String,
+    /// Send a file along with the prompt: an image, a PDF or a sound; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) attach: Vec<PathBuf>,
     /// Standing instructions for the model
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,

@@ -14,8 +14,8 @@ mod output;
 mod printable;
 mod save;
 mod screen;
+mod telemetry;
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -26,7 +26,7 @@ use crate::output::note;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log_to_stderr();
+    let _telemetry = telemetry::start();
     let done = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -45,19 +45,4 @@ async fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Call(args) => commands::call::run(args).await,
         Command::Run(args) => commands::run::run(args).await,
     }
-}
-
-/// Warnings, or what `TOOLCELL_LOG` asks for. What guests do is never logged by the libraries below, whatever it asks.
-fn log_to_stderr() {
-    let wanted = std::env::var("TOOLCELL_LOG").unwrap_or_else(|_| "warn".to_owned());
-    let pinned = "wasmtime=warn,wasmtime_wasi=warn,wasmtime_wasi_io=warn,cranelift=warn,hyper=warn,rustls=warn";
-    let filter = tracing_subscriber::EnvFilter::try_new(format!("{wanted},{pinned}"))
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("warn,{pinned}")));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        // A log that cannot be written is no reason to panic over.
-        .log_internal_errors(false)
-        .init();
 }

@@ -55,6 +55,10 @@ impl Screen {
     pub(crate) fn show(&self, event: &RunEvent) {
         match event {
             RunEvent::Text { text } => self.text(text),
+            RunEvent::Restarted { reason } => {
+                self.line(&format!("{} – the model starts this answer again", one_line(reason, PREVIEW_CHARS_MAX)));
+            }
+            RunEvent::Warning { warning } => self.line(&format!("warning: {}", printable(&warning.message))),
             RunEvent::ToolCall { call_id, name, arguments } => {
                 self.line(&format!("→ {} {}", one_line(name, 64), one_line(arguments, PREVIEW_CHARS_MAX)));
                 self.runs(call_id, name);
@@ -63,8 +67,8 @@ impl Screen {
             RunEvent::Log { name, line, .. } if self.show_log => self.log_line(name, line),
             RunEvent::Pending { call_id, .. } => self.rests(call_id),
             RunEvent::Answered { call_id, name, ok: true } => self.runs(call_id, name),
-            RunEvent::ToolResult { call_id, name, result } => {
-                self.result(name, result);
+            RunEvent::ToolResult { call_id, name, result, code } => {
+                self.result(name, result, *code);
                 self.rests(call_id);
             }
             RunEvent::Done { .. } => self.finish(),
@@ -159,9 +163,9 @@ impl Screen {
         state.mid_line = !text.ends_with('\n');
     }
 
-    fn result(&self, name: &str, result: &ToolResult) {
+    fn result(&self, name: &str, result: &ToolResult, code: Option<FailureCode>) {
         let mark = if result.is_error { "✗" } else { "✓" };
-        let text = if is_cancelled(result) { "cancelled" } else { &result.output };
+        let text = if code == Some(FailureCode::Cancelled) { "cancelled" } else { &result.output };
         let text = text.lines().collect::<Vec<_>>().join("; ");
         self.line(&format!("{mark} {} {}", one_line(name, 64), one_line(&text, PREVIEW_CHARS_MAX)));
         for part in &result.parts {
@@ -207,12 +211,6 @@ impl State {
             spinner.finish_and_clear();
         }
     }
-}
-
-/// Whether the run was cancelled while the call ran or waited.
-fn is_cancelled(result: &ToolResult) -> bool {
-    let code = result.metadata.as_ref().and_then(|metadata| metadata.get("code"));
-    result.is_error && code.is_some_and(|code| code == FailureCode::Cancelled.as_str())
 }
 
 fn fraction(progress: &Progress) -> String {

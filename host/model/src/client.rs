@@ -163,9 +163,14 @@ fn idle(waited: Duration) -> Failed {
     Failed::for_good(ModelError::Idle { seconds: waited.as_secs() })
 }
 
-fn http_client(base_url: &BaseUrl, options: &HttpOptions) -> Result<reqwest::Client, reqwest::Error> {
-    // A program that embeds this may have installed another provider, which then serves as well.
+/// Installs the cryptography of TLS for this process, unless the program has installed another, which then serves as
+/// well. Clients made here do so themselves.
+pub fn install_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn http_client(base_url: &BaseUrl, options: &HttpOptions) -> Result<reqwest::Client, reqwest::Error> {
+    install_tls();
     let builder = reqwest::Client::builder()
         .user_agent(concat!("toolcell/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(options.connect_timeout)

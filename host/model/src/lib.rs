@@ -43,6 +43,7 @@ mod vendor;
 pub use ask::Delivery;
 pub use base_url::{BaseUrl, BaseUrlError};
 pub use chat::{ChatQuirks, MediaSupport, ReasoningEcho};
+pub use client::install_tls;
 pub use environment::{ConfigError, ModelOptions, provider_from_environment};
 pub use key::{ApiKey, KeyError};
 pub use provider::{HttpOptions, Provider, ProviderOptions};

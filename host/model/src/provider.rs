@@ -6,7 +6,7 @@ use futures::stream::BoxStream;
 use toolcell_agent::{Model, ModelError, ModelEvent, Prompt};
 
 use crate::ask::{Delivery, ask};
-use crate::base_url::BaseUrl;
+use crate::base_url::{BaseUrl, BaseUrlError};
 use crate::chat::ChatExchange;
 use crate::client::Client;
 use crate::environment::ConfigError;
@@ -66,6 +66,24 @@ impl Default for HttpOptions {
             attempt_timeout: Duration::from_secs(15 * 60),
             retry: RetryPolicy::default(),
         }
+    }
+}
+
+impl ProviderOptions {
+    /// A vendor at its usual address, without a key.
+    ///
+    /// # Errors
+    /// [`BaseUrlError`] when the vendor has no usual address.
+    pub fn new(vendor: &'static Vendor, model: impl Into<String>) -> Result<Self, BaseUrlError> {
+        Ok(Self {
+            vendor,
+            base_url: BaseUrl::parse(vendor.base_url)?,
+            key: None,
+            model: model.into(),
+            output_tokens_max: None,
+            delivery: Delivery::Streamed,
+            http: HttpOptions::default(),
+        })
     }
 }
 

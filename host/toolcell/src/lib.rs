@@ -26,21 +26,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod native;
+#[cfg(feature = "otlp")]
+mod otlp;
+
 use std::path::Path;
 use std::sync::Arc;
 
+pub use native::{NativeTool, NativeToolError};
+#[cfg(feature = "otlp")]
+pub use otlp::{Otlp, OtlpError};
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
     Agent, Answerer, Budget, Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, EventSink,
-    Execution, LogLine, LogSource, Message, Model, ModelError, NoEvents, Nobody, Observer, OpenCall, Progress,
-    Question, RunEnd, RunError, RunEvent, RunLimit, RunRequest, RunResult, RunStatus, SuspendedRun, Tool,
-    fresh_call_id,
+    Execution, LogLine, LogSource, Message, Model, ModelError, ModelEvent, NoEvents, Nobody, Observer, OpenCall,
+    Progress, Prompt, Question, RunEnd, RunError, RunEvent, RunLimit, RunRequest, RunResult, RunStatus, SuspendedRun,
+    Tool, fresh_call_id,
 };
 pub use toolcell_agent::{ArgumentSchema, SchemaError};
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;
 pub use toolcell_sandbox::{Config as SandboxConfig, Limits};
 pub use toolcell_toolbox::{CachePlace, Options as ToolboxOptions, Toolbox};
+
+use native::WithNative;
 
 /// What a host can be told; the defaults are meant for one person's machine.
 #[derive(Debug, Clone, Default)]
@@ -63,10 +72,11 @@ pub enum Error {
     Toolbox(#[from] toolcell_toolbox::Error),
 }
 
-/// A directory of tools, ready to be called.
+/// A directory of tools, ready to be called, and the program's own tools beside them.
 #[derive(Clone)]
 pub struct Host {
     toolbox: Arc<Toolbox>,
+    native: Vec<NativeTool>,
 }
 
 impl Host {
@@ -77,10 +87,29 @@ impl Host {
     pub async fn open(tools: impl AsRef<Path>, options: HostOptions) -> Result<Self, Error> {
         let sandbox = toolcell_sandbox::Sandbox::new(options.sandbox)?;
         let toolbox = Toolbox::open(tools.as_ref(), sandbox, options.toolbox).await?;
-        Ok(Self { toolbox: Arc::new(toolbox) })
+        Ok(Self { toolbox: Arc::new(toolbox), native: Vec::new() })
     }
 
-    /// The tools, with what is known about their files.
+    /// The same host with a tool that is a function of this program. It hides a component's tool of the same name, and
+    /// replaces an own one.
+    #[must_use]
+    pub fn with_tool(mut self, tool: NativeTool) -> Self {
+        self.native.retain(|own| own.definition().name != tool.definition().name);
+        self.native.push(tool);
+        self
+    }
+
+    /// All tools, of the directory and of the program.
+    #[must_use]
+    pub fn catalog(&self) -> Arc<dyn Catalog> {
+        let components = Arc::clone(&self.toolbox) as Arc<dyn Catalog>;
+        if self.native.is_empty() {
+            return components;
+        }
+        Arc::new(WithNative { native: self.native.clone(), others: components })
+    }
+
+    /// The tools of the directory, with what is known about their files.
     #[must_use]
     pub fn toolbox(&self) -> &Arc<Toolbox> {
         &self.toolbox
@@ -89,6 +118,6 @@ impl Host {
     /// An agent that uses these tools, without anybody to ask.
     #[must_use]
     pub fn agent(&self, model: Arc<dyn Model>) -> Agent {
-        Agent::new(model, Arc::clone(&self.toolbox) as Arc<dyn Catalog>)
+        Agent::new(model, self.catalog())
     }
 }

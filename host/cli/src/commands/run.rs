@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::Context as _;
 use serde::Serialize;
-use toolcell::contract::ToolResult;
+use toolcell::contract::{ContentPart, ToolResult};
 use toolcell::model::{ModelOptions, ScriptedModel, provider_from_environment};
-use toolcell::{Budget, EventSink, Model, RunEnd, RunEvent, RunRequest, RunResult};
+use toolcell::{Budget, EventSink, Message, Model, RunEnd, RunEvent, RunRequest, RunResult};
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
@@ -19,6 +20,7 @@ use crate::save::{make_directory, save_parts};
 use crate::screen::{Log, Screen};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
+    let prompt = prompt(&args)?;
     let model = model(&args)?;
     let host = host::open(&args.place).await?;
     if host.toolbox().components().is_empty() {
@@ -35,7 +37,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let saver = args.save_parts.clone().map(Saver::new).map(Arc::new);
     let events = events(&args, &screen, saver.as_ref());
     let cancel = cancel_on_ctrl_c();
-    let request = RunRequest { system: args.system.clone(), events, cancel, ..RunRequest::prompt(&args.prompt) };
+    let messages = vec![Message::User { content: prompt }];
+    let request = RunRequest { system: args.system.clone(), events, cancel, ..RunRequest::conversation(messages) };
     if !args.json {
         screen.spin("waiting for the model");
     }
@@ -46,6 +49,15 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
         saver.finish()?;
     }
     Ok(result.status().into())
+}
+
+/// The prompt, and the files that go with it.
+fn prompt(args: &RunArgs) -> anyhow::Result<Vec<ContentPart>> {
+    let mut content = vec![ContentPart::text(&args.prompt)];
+    for path in &args.attach {
+        content.push(ContentPart::from_path(path).with_context(|| format!("cannot attach {}", path.display()))?);
+    }
+    Ok(content)
 }
 
 fn model(args: &RunArgs) -> anyhow::Result<Arc<dyn Model>> {
