@@ -43,8 +43,7 @@ mod otlp {
     const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
     pub(super) fn traces() -> Telemetry {
-        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        ENDPOINTS.iter().find(is_set)?;
+        ENDPOINTS.iter().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))?;
         // A run is worth more than its trace.
         Otlp::from_environment("toolcell").inspect_err(|error| note!("warning: {error}; the run is not traced")).ok()
     }
