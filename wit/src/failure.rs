@@ -33,6 +33,8 @@ pub enum FailureCode {
     BadOutput,
     /// It used a power that its policy does not grant.
     Denied,
+    /// A rule of the host program does not let this call through.
+    Forbidden,
     /// The host has no room for another call.
     Busy,
     /// The host itself failed.
@@ -57,7 +59,7 @@ pub enum FailureCode {
 
 impl FailureCode {
     /// Every code, for tests and tables.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Timeout,
         Self::Cancelled,
         Self::MemoryLimit,
@@ -69,6 +71,7 @@ impl FailureCode {
         Self::OutputTooLarge,
         Self::BadOutput,
         Self::Denied,
+        Self::Forbidden,
         Self::Busy,
         Self::HostFault,
         Self::Interrupted,
@@ -96,6 +99,7 @@ impl FailureCode {
             Self::OutputTooLarge => "output-too-large",
             Self::BadOutput => "bad-output",
             Self::Denied => "denied",
+            Self::Forbidden => "forbidden",
             Self::Busy => "busy",
             Self::HostFault => "host-fault",
             Self::Interrupted => "interrupted",
@@ -124,6 +128,7 @@ impl FailureCode {
             Self::OutputTooLarge => "the tool returned more than the host accepts",
             Self::BadOutput => "the tool returned a result that is not valid",
             Self::Denied => "the tool used a power that it is not granted",
+            Self::Forbidden => "the host does not allow this call",
             Self::Busy => "the host is busy; try again later",
             Self::HostFault => "the host failed while it ran the tool",
             Self::Interrupted => "the host stopped while the tool ran; whether it took effect is unknown",

@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 use toolcell_contract::{Answer, Failure, FailureCode};
@@ -14,9 +13,14 @@ use crate::budget::{Budget, RunLimit};
 use crate::call::{CallState, Caller};
 use crate::catalog::Catalog;
 use crate::event::{EventSink, NoEvents, RunEvent};
-use crate::model::{Model, ModelError, ModelEvent, ModelReply, Prompt, StopReason, WarningKind};
+use crate::hooks::Hooks;
+use crate::hooks::chain::{DeniedCalls, forbidden};
+use crate::model::{Model, ModelError, ModelReply, Prompt, StopReason};
 use crate::run::{RunEnd, RunProgress, RunResult, SuspendedRun};
+use crate::telemetry::RunWatch;
 use crate::transcript::{CallRequest, Message, ToolReply, is_balanced};
+
+mod exchange;
 
 /// A model, its tools, and who answers: everything that runs have in common.
 #[derive(Clone)]
@@ -24,6 +28,7 @@ pub struct Agent {
     model: Arc<dyn Model>,
     catalog: Arc<dyn Catalog>,
     answerer: Arc<dyn Answerer>,
+    hooks: Vec<Arc<dyn Hooks>>,
     budget: Budget,
 }
 
@@ -75,13 +80,20 @@ impl Agent {
     /// An agent without anybody to ask, with the default budget.
     #[must_use]
     pub fn new(model: Arc<dyn Model>, catalog: Arc<dyn Catalog>) -> Self {
-        Self { model, catalog, answerer: Arc::new(Nobody), budget: Budget::default() }
+        Self { model, catalog, answerer: Arc::new(Nobody), hooks: Vec::new(), budget: Budget::default() }
     }
 
     /// The same agent with someone who is asked when a call suspends.
     #[must_use]
     pub fn with_answerer(self, answerer: impl Answerer + 'static) -> Self {
         Self { answerer: Arc::new(answerer), ..self }
+    }
+
+    /// The same agent with hooks. They are asked after those that it has already.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: impl Hooks + 'static) -> Self {
+        self.hooks.push(Arc::new(hooks));
+        self
     }
 
     /// The same agent with another budget for each run.
@@ -101,7 +113,8 @@ impl Agent {
             return Err(RunError::Unbalanced);
         }
         let progress = RunProgress::new(system, messages);
-        Ok(self.with_loop(&events, &cancel, Duration::ZERO).drive(progress, None).await)
+        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+        Ok(watch.over(self.with_loop(&events, &cancel, Duration::ZERO).drive(progress, None)).await)
     }
 
     /// Goes on with a run that waits. Each answer runs its own call; the model is asked again when every call of the
@@ -119,7 +132,8 @@ impl Agent {
         if let Some(stray) = run.stray(&answers) {
             return Err(RunError::UnknownQuestion { id: stray.id.clone(), run: Box::new(run) });
         }
-        Ok(self.with_loop(&events, &cancel, run.progress.worked).resume(run, answers).await)
+        let watch = RunWatch::new(self.model.as_ref(), &run.progress.id);
+        Ok(watch.over(self.with_loop(&events, &cancel, run.progress.worked).resume(run, answers)).await)
     }
 
     fn with_loop<'a>(
@@ -129,6 +143,7 @@ impl Agent {
         worked: Duration,
     ) -> Loop<'a> {
         let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
+            .with_hooks(&self.hooks)
             .having_worked(worked);
         Loop { agent: self, caller, events, cancel }
     }
@@ -229,10 +244,12 @@ impl Loop<'_> {
     /// Asks the model once and runs the calls it wants.
     async fn turn(&self, run: &mut RunProgress) -> Result<Turn, RunEnd> {
         self.check_budget(run)?;
-        let reply = self.ask(run).await?;
+        let mut reply = self.ask(run).await?;
         run.turns += 1;
         run.usage += reply.usage;
+        let denied = self.review(&mut reply).await;
         self.events.emit(RunEvent::Usage { usage: reply.usage });
+        let denied = denied?;
         run.text.clone_from(&reply.turn.text);
         if reply.stop == StopReason::Refused && !reply.turn.calls.is_empty() {
             return Err(RunEnd::Failed(ModelError::Withheld));
@@ -247,7 +264,7 @@ impl Loop<'_> {
                 StopReason::Finished | StopReason::Other(_) => Ok(Turn::Final),
             };
         }
-        Ok(Turn::Calls(self.run_calls(run, calls, &reply.stop).await))
+        Ok(Turn::Calls(self.run_calls(run, calls, &reply.stop, &denied).await))
     }
 
     fn check_budget(&self, run: &RunProgress) -> Result<(), RunEnd> {
@@ -272,35 +289,17 @@ impl Loop<'_> {
         let tools = self.agent.catalog.tools();
         let definitions: Vec<_> = tools.iter().map(|tool| &tool.definition).collect();
         let prompt = Prompt { system: run.system.as_deref(), messages: &run.messages, tools: &definitions };
-        let _work = self.caller.clock().work();
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(RunEnd::Cancelled),
-            () = tokio::time::sleep(self.caller.time_left()) => Err(RunEnd::Incomplete(RunLimit::Time)),
-            reply = self.collect(prompt, &mut run.warned) => reply.map_err(RunEnd::Failed),
-        }
-    }
-
-    async fn collect(&self, prompt: Prompt<'_>, warned: &mut BTreeSet<WarningKind>) -> Result<ModelReply, ModelError> {
-        let mut stream = self.agent.model.ask(prompt);
-        while let Some(event) = stream.next().await {
-            match event? {
-                ModelEvent::Text(text) => self.events.emit(RunEvent::Text { text }),
-                ModelEvent::Reasoning(text) => self.events.emit(RunEvent::Reasoning { text }),
-                ModelEvent::Restarted { reason } => self.events.emit(RunEvent::Restarted { reason }),
-                ModelEvent::Warning(warning) => {
-                    if warned.insert(warning.kind) {
-                        self.events.emit(RunEvent::Warning { warning });
-                    }
-                }
-                ModelEvent::Finished(reply) => return Ok(reply),
-            }
-        }
-        Err(ModelError::Truncated)
+        self.exchange(prompt, &mut run.warned).await
     }
 
     /// All calls of a turn, at the same time, in call order.
-    async fn run_calls(&self, run: &RunProgress, calls: Vec<CallRequest>, stop: &StopReason) -> Vec<CallState> {
+    async fn run_calls(
+        &self,
+        run: &RunProgress,
+        calls: Vec<CallRequest>,
+        stop: &StopReason,
+        denied: &DeniedCalls,
+    ) -> Vec<CallState> {
         let last = calls.len() - 1;
         let jobs = calls.into_iter().enumerate().map(|(index, request)| {
             let call_id = format!("{}.{}.{index}", run.id, run.turns);
@@ -309,7 +308,9 @@ impl Loop<'_> {
                 name: request.name.clone(),
                 arguments: request.arguments.clone(),
             });
-            let refusal = if index >= self.agent.budget.calls_per_turn_max.get() {
+            let refusal = if let Some(reason) = denied.get(&request.id) {
+                Some(forbidden(reason))
+            } else if index >= self.agent.budget.calls_per_turn_max.get() {
                 Some(Failure::with_detail(FailureCode::Busy, "this turn has too many calls: ask for fewer at once"))
             } else if *stop == StopReason::Length && index == last {
                 half_a_call(&request)
@@ -318,7 +319,7 @@ impl Loop<'_> {
             };
             async move {
                 match refusal {
-                    Some(failure) => self.caller.refuse(call_id, request, failure),
+                    Some(failure) => self.caller.refuse(call_id, request, failure).await,
                     None => self.caller.start(call_id, request).await,
                 }
             }

@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::Value;
 use toolcell_contract::{Answer, Digest, Request};
 
-/// What a person decides on: the tool's question, and what the host itself knows about the call.
+/// What a person decides on: the question, and what the host itself knows about the call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// The host's id of the call.
@@ -17,8 +17,19 @@ pub struct Question {
     pub arguments: Value,
     /// The component whose code will run.
     pub digest: Option<Digest>,
-    /// The question in the tool's own words.
+    /// Whose question it is.
+    pub asker: Asker,
+    /// The question in the words of whoever asks.
     pub request: Request,
+}
+
+/// Who asks while a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// The tool: after a yes it runs again with the answer.
+    Tool,
+    /// A hook of the host program: after a yes the tool runs for the first time.
+    Hook,
 }
 
 /// Someone who can be asked while the run waits.

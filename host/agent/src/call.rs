@@ -1,5 +1,6 @@
 //! One call, from what the model wrote to its result: checked, executed, asked about, executed again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,17 @@ use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolcell_contract::{Answer, CallContext, Failure, FailureCode, Outcome, Request, Suspension, ToolResult};
+use tracing::Instrument as _;
 
-use crate::answerer::{Answerer, Question};
+use crate::answerer::{Answerer, Asker, Question};
 use crate::budget::Budget;
 use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
 use crate::event::{EventSink, RunEvent};
+use crate::hooks::{Hooks, chain};
 use crate::suspension::{self, ForeignAnswer, Settled, settle};
+use crate::telemetry::ToolWatch;
 use crate::transcript::CallRequest;
-use crate::work_clock::WorkClock;
+use crate::work_clock::{Halt, WorkClock};
 
 /// How a call ended: its result, and the host's code where the host made that result.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +50,8 @@ pub struct CallRecord {
     pub call_id: String,
     /// What the model wrote.
     pub request: CallRequest,
+    /// What the tool was to run with instead, where a hook replaced the arguments.
+    pub replaced_arguments: Option<Value>,
     /// How it ended.
     pub ending: CallEnding,
     /// Time inside the sandbox, all executions together.
@@ -57,6 +63,7 @@ pub struct CallRecord {
 pub struct OpenCall {
     call: PreparedCall,
     suspension: Suspension,
+    asker: Asker,
     rounds: u32,
 }
 
@@ -81,6 +88,7 @@ impl OpenCall {
             tool: self.call.tool.definition.name.clone(),
             arguments: self.call.arguments.clone(),
             digest: self.call.tool.digest,
+            asker: self.asker,
             request: self.suspension.request.clone(),
         }
     }
@@ -120,6 +128,10 @@ struct PreparedCall {
     request: CallRequest,
     tool: Arc<Tool>,
     arguments: Value,
+    /// Whether these are no longer the model's arguments.
+    is_rewritten: bool,
+    /// What hooks ask before it runs at all.
+    questions: VecDeque<Request>,
     spent: Duration,
 }
 
@@ -127,6 +139,7 @@ struct PreparedCall {
 pub struct Caller<'a> {
     catalog: &'a dyn Catalog,
     answerer: &'a dyn Answerer,
+    hooks: &'a [Arc<dyn Hooks>],
     budget: &'a Budget,
     events: &'a Arc<dyn EventSink>,
     cancel: &'a CancellationToken,
@@ -147,7 +160,13 @@ impl<'a> Caller<'a> {
     ) -> Self {
         let running = Semaphore::new(budget.calls_at_once_max.get());
         let clock = WorkClock::starting_at(Duration::ZERO);
-        Self { catalog, answerer, budget, events, cancel, running, clock }
+        Self { catalog, answerer, hooks: &[], budget, events, cancel, running, clock }
+    }
+
+    /// The same caller with hooks, which are asked in this order.
+    #[must_use]
+    pub fn with_hooks(self, hooks: &'a [Arc<dyn Hooks>]) -> Self {
+        Self { hooks, ..self }
     }
 
     /// The same caller for a run that has worked for so long already.
@@ -165,12 +184,41 @@ impl<'a> Caller<'a> {
         self.budget.time_max.saturating_sub(self.clock.worked())
     }
 
+    /// Does work of the run: until it is done, the run is cancelled, or its time is over.
+    pub(crate) async fn working<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        let _work = self.clock.work();
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(Halt::Cancelled),
+            done = tokio::time::timeout(self.time_left(), work) => done.map_err(|_elapsed| Halt::TimeOver),
+        }
+    }
+
     /// Runs a call to its end, or until it waits and nobody is there to answer.
     pub async fn start(&self, call_id: String, request: CallRequest) -> CallState {
         match self.prepare(&call_id, &request) {
-            Ok(call) => self.go_on(call, Settled::Run(CallContext::first(call_id)), 0).await,
-            Err(failure) => self.refuse(call_id, request, failure),
+            Ok(mut call) => {
+                let settled = self.plan(&mut call).await;
+                self.go_on(call, settled, 0).await
+            }
+            Err(failure) => self.refuse(call_id, request, failure).await,
         }
+    }
+
+    /// Asks the hooks what becomes of a call.
+    async fn plan(&self, call: &mut PreparedCall) -> Settled {
+        if !self.hooks.is_empty() {
+            let arguments = call.arguments.clone();
+            match self.working(chain::before_tool(self.hooks, &call.call_id, &call.tool, arguments)).await {
+                Ok(chain::Plan::Run { arguments, questions }) => {
+                    call.is_rewritten = arguments != call.arguments;
+                    (call.arguments, call.questions) = (arguments, questions);
+                }
+                Ok(chain::Plan::End(ending)) => return Settled::Refused(ending),
+                Err(halt) => return Settled::Refused(halt.failure().into()),
+            }
+        }
+        Settled::Run(CallContext::first(call.call_id.as_str()))
     }
 
     /// Goes on with a call that waits.
@@ -183,8 +231,9 @@ impl<'a> Caller<'a> {
     }
 
     /// Ends a call without running it.
-    pub(crate) fn refuse(&self, call_id: String, request: CallRequest, failure: Failure) -> CallState {
-        self.finish(CallRecord { call_id, request, ending: failure.into(), duration: Duration::ZERO })
+    pub(crate) async fn refuse(&self, call_id: String, request: CallRequest, failure: Failure) -> CallState {
+        let (ending, replaced_arguments) = (failure.into(), None);
+        self.finish(CallRecord { call_id, request, replaced_arguments, ending, duration: Duration::ZERO }).await
     }
 
     fn prepare(&self, call_id: &str, request: &CallRequest) -> Result<PreparedCall, Failure> {
@@ -194,7 +243,8 @@ impl<'a> Caller<'a> {
         };
         let arguments = tool.schema.check(&request.arguments)?;
         let (call_id, request, tool) = (call_id.to_owned(), request.clone(), Arc::clone(tool));
-        Ok(PreparedCall { call_id, request, tool, arguments, spent: Duration::ZERO })
+        let (is_rewritten, questions, spent) = (false, VecDeque::new(), Duration::ZERO);
+        Ok(PreparedCall { call_id, request, tool, arguments, is_rewritten, questions, spent })
     }
 
     /// Executes, asks and executes again, until there is a result or nobody answers.
@@ -202,19 +252,26 @@ impl<'a> Caller<'a> {
         loop {
             let context = match settled {
                 Settled::Run(context) => context,
-                Settled::Refused(ending) => return self.finish(call.ended(ending)),
+                Settled::Refused(ending) => return self.finish(call.ended(ending)).await,
             };
-            let suspension = match self.execute(&mut call, context).await {
-                Outcome::Done(result) => return self.finish(call.ended(result.into())),
-                Outcome::Failed(failure) => return self.finish(call.ended(failure.into())),
-                Outcome::Suspended(suspension) => suspension,
+            let (asker, suspension) = if let Some(request) = call.questions.pop_front() {
+                (Asker::Hook, Suspension { request, guest_id: None, state: None })
+            } else {
+                match self.execute(&mut call, context).await {
+                    Outcome::Done(result) => return self.finish(call.ended(result.into())).await,
+                    Outcome::Failed(failure) => return self.finish(call.ended(failure.into())).await,
+                    Outcome::Suspended(suspension) => (Asker::Tool, suspension),
+                }
             };
-            if rounds >= self.budget.suspensions_per_call_max {
-                let ending = suspension::unresolved(&suspension.request);
-                return self.finish(call.ended(ending));
+            // Hooks ask a fixed number of questions; only a tool could ask for ever.
+            if asker == Asker::Tool {
+                if rounds >= self.budget.suspensions_per_call_max {
+                    let ending = suspension::unresolved(&suspension.request);
+                    return self.finish(call.ended(ending)).await;
+                }
+                rounds += 1;
             }
-            rounds += 1;
-            let open = OpenCall { call, suspension, rounds };
+            let open = OpenCall { call, suspension, asker, rounds };
             let next = match self.wait(&open).await {
                 Some(answer) => self.settle(&open, answer).inspect_err(|foreign| tracing::warn!(%foreign, "not used")),
                 None => return CallState::Open(Box::new(open)),
@@ -231,7 +288,10 @@ impl<'a> Caller<'a> {
             let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
             self.events.emit(RunEvent::Answered { call_id, name, ok });
         }
-        Ok(settled)
+        match (settled, open.asker) {
+            (Settled::Run(_), Asker::Hook) => Ok(Settled::Run(CallContext::first(open.call_id()))),
+            (settled, _) => Ok(settled),
+        }
     }
 
     /// One execution; a cancelled one is dropped, and the tool with it.
@@ -242,17 +302,19 @@ impl<'a> Caller<'a> {
             call_id: call.call_id.clone(),
             name: call.request.name.clone(),
         });
+        let mut watch = ToolWatch::new(&call.call_id, &call.tool.definition.name);
+        let span = watch.span();
         let run = async {
             let _permit = self.running.acquire().await;
-            let _work = self.clock.work();
-            tokio::time::timeout(self.time_left(), self.catalog.call(job, observer)).await
+            watch.begin();
+            self.working(self.catalog.call(job, observer)).await
         };
-        let Execution { outcome, log, duration } = match self.cancel.run_until_cancelled(run).await {
-            Some(Ok(execution)) => execution,
-            Some(Err(_elapsed)) => {
-                return Outcome::Failed(Failure::with_detail(FailureCode::Timeout, "the time of the run is over"));
-            }
-            None => return Outcome::Failed(Failure::new(FailureCode::Cancelled)),
+        let run = self.cancel.run_until_cancelled(run.instrument(span)).await;
+        let execution = run.unwrap_or(Err(Halt::Cancelled)).map_err(Halt::failure);
+        watch.end(&execution, self.events.as_ref());
+        let Execution { outcome, log, duration } = match execution {
+            Ok(execution) => execution,
+            Err(failure) => return Outcome::Failed(failure),
         };
         call.spent += duration;
         for line in log {
@@ -284,7 +346,13 @@ impl<'a> Caller<'a> {
         }
     }
 
-    fn finish(&self, record: CallRecord) -> CallState {
+    /// Shows a result to the hooks and then to everyone. One that a hook could not see to the end goes to nobody.
+    async fn finish(&self, mut record: CallRecord) -> CallState {
+        if !self.hooks.is_empty()
+            && let Err(halt) = self.working(chain::after_tool(self.hooks, &mut record)).await
+        {
+            record.ending = halt.failure().into();
+        }
         self.events.emit(RunEvent::ToolResult {
             call_id: record.call_id.clone(),
             name: record.request.name.clone(),
@@ -297,7 +365,8 @@ impl<'a> Caller<'a> {
 
 impl PreparedCall {
     fn ended(self, ending: CallEnding) -> CallRecord {
-        CallRecord { call_id: self.call_id, request: self.request, ending, duration: self.spent }
+        let replaced_arguments = self.is_rewritten.then_some(self.arguments);
+        CallRecord { call_id: self.call_id, request: self.request, replaced_arguments, ending, duration: self.spent }
     }
 }
 
@@ -330,6 +399,8 @@ struct CallRecordJson<'a> {
     call_id: &'a str,
     name: &'a str,
     arguments: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_arguments: Option<&'a Value>,
     #[serde(flatten)]
     result: &'a ToolResult,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -344,6 +415,7 @@ impl Serialize for CallRecord {
             call_id: &self.call_id,
             name: &self.request.name,
             arguments: serde_json::from_str(written).unwrap_or_else(|_| Value::String(written.clone())),
+            replaced_arguments: self.replaced_arguments.as_ref(),
             result: &self.ending.result,
             code: self.ending.code,
             duration_ms: u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),

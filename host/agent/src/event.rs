@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use toolcell_contract::{FailureCode, Request, ToolResult};
 
 use crate::catalog::{LogLine, Progress};
+use crate::measured::Measured;
 use crate::model::{ModelWarning, Usage};
 use crate::run::RunStatus;
 
@@ -22,8 +23,8 @@ pub enum RunEvent {
         /// The new piece.
         text: String,
     },
-    /// The model's answer broke off and is asked for again: forget what [`RunEvent::Text`] and [`RunEvent::Reasoning`]
-    /// said since the last usage.
+    /// The model's answer broke off and is asked for again, or a hook changed or withheld it: forget what [`RunEvent::Text`] and
+    /// [`RunEvent::Reasoning`] said since the last usage.
     Restarted {
         /// What went wrong.
         reason: String,
@@ -95,6 +96,12 @@ pub enum RunEvent {
     Usage {
         /// Tokens of this turn.
         usage: Usage,
+    },
+    /// A model answered, or a tool was executed: what it took, and how it went.
+    Measured {
+        /// Which of the two, and its numbers.
+        #[serde(flatten)]
+        measured: Measured,
     },
     /// The run ended; the last event.
     Done {

@@ -1,7 +1,8 @@
 //! The core: the loop between a model and its tools, and calls that wait for an answer.
 //!
 //! It knows nothing of WebAssembly, HTTP, SQL or any provider's JSON. What it needs of them are two narrow traits:
-//! [`Catalog`] (list tools, call one) and [`Model`] (ask, read a stream).
+//! [`Catalog`] (list tools, call one) and [`Model`] (ask, read a stream). A program puts rules of its own between them
+//! with [`Hooks`].
 
 mod agent;
 mod answerer;
@@ -9,19 +10,24 @@ mod budget;
 mod call;
 mod catalog;
 mod event;
+mod hooks;
+mod measured;
 mod model;
 mod run;
 mod schema;
 mod suspension;
+mod telemetry;
 mod transcript;
 mod work_clock;
 
 pub use agent::{Agent, RunError, RunRequest};
-pub use answerer::{Answerer, Nobody, Question};
+pub use answerer::{Answerer, Asker, Nobody, Question};
 pub use budget::{Budget, RunLimit};
 pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall, fresh_call_id};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
 pub use event::{EventSink, NoEvents, RunEvent};
+pub use hooks::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, ReplyEdit, SentPrompt};
+pub use measured::Measured;
 pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelWarning, Prompt, StopReason, Usage, WarningKind};
 pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
 pub use schema::{ArgumentSchema, SchemaError};

@@ -11,6 +11,11 @@ pub trait Model: Send + Sync {
     /// The model's name, as the provider knows it.
     fn name(&self) -> &str;
 
+    /// Who serves it, as the OpenTelemetry conventions for generative AI write it: `openai`, `anthropic`, `gcp.gemini` …
+    fn provider(&self) -> &str {
+        "unknown"
+    }
+
     /// Asks for the next turn. The stream ends with exactly one [`ModelEvent::Finished`] or with an error; a stream
     /// that ends without either was cut off.
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>>;
@@ -215,4 +220,24 @@ pub enum ModelError {
         /// Where, what was expected and what came.
         message: String,
     },
+}
+
+impl ModelError {
+    /// The kind in one word, for metrics: it never holds anything that a provider said.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "unreachable",
+            Self::Unauthorized { .. } => "unauthorized",
+            Self::ContextTooLong { .. } => "context-too-long",
+            Self::Refused { .. } => "refused",
+            Self::Unavailable { .. } => "unavailable",
+            Self::BadResponse { .. } => "bad-response",
+            Self::Truncated => "truncated",
+            Self::Withheld => "withheld",
+            Self::Idle { .. } => "idle",
+            Self::TooSlow { .. } => "too-slow",
+            Self::Script { .. } => "script",
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub enum RunStatus {
     Pending,
     /// A limit ended it.
     Incomplete,
-    /// The model could not be asked.
+    /// The model could not be asked, or a hook stopped the run.
     Failed,
     /// It was cancelled.
     Cancelled,
@@ -36,6 +36,11 @@ pub enum RunEnd {
     Incomplete(RunLimit),
     /// The model could not be asked. The transcript is balanced.
     Failed(ModelError),
+    /// A hook stopped it. The transcript is balanced.
+    Stopped {
+        /// The hook's words.
+        reason: String,
+    },
     /// It was cancelled. The transcript is balanced.
     Cancelled,
 }
@@ -70,7 +75,7 @@ impl RunResult {
             RunEnd::Done => RunStatus::Done,
             RunEnd::Pending(_) => RunStatus::Pending,
             RunEnd::Incomplete(_) => RunStatus::Incomplete,
-            RunEnd::Failed(_) => RunStatus::Failed,
+            RunEnd::Failed(_) | RunEnd::Stopped { .. } => RunStatus::Failed,
             RunEnd::Cancelled => RunStatus::Cancelled,
         }
     }
@@ -104,6 +109,7 @@ impl Serialize for RunResult {
         match &self.end {
             RunEnd::Incomplete(limit) => object.serialize_field("limit", limit)?,
             RunEnd::Failed(error) => object.serialize_field("error", &error.to_string())?,
+            RunEnd::Stopped { reason } => object.serialize_field("error", reason)?,
             RunEnd::Pending(_) => {
                 object.serialize_field("pending", &self.pending())?;
                 object.serialize_field("pendings", &self.pendings().collect::<Vec<_>>())?;

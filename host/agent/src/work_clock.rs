@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use toolcell_contract::{Failure, FailureCode};
 
 /// A clock that runs while at least one piece of work is under way.
 #[derive(Debug)]
@@ -55,6 +56,25 @@ impl Drop for Work<'_> {
         state.active -= 1;
         if state.active == 0 {
             state.counted = state.counted.saturating_add(state.since.elapsed());
+        }
+    }
+}
+
+/// Why work of a run ended before it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The run was cancelled.
+    Cancelled,
+    /// The time of the run is over.
+    TimeOver,
+}
+
+impl Halt {
+    /// What it means for a call.
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Self::Cancelled => Failure::new(FailureCode::Cancelled),
+            Self::TimeOver => Failure::with_detail(FailureCode::Timeout, "the time of the run is over"),
         }
     }
 }

@@ -117,6 +117,10 @@ impl Model for Provider {
         &self.model
     }
 
+    fn provider(&self) -> &str {
+        self.vendor.convention_name()
+    }
+
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
         match &self.vendor.wire {
             Wire::Chat(quirks) => {

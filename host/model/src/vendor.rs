@@ -23,6 +23,19 @@ pub struct Vendor {
     pub models: &'static str,
 }
 
+impl Vendor {
+    /// Its name in traces and metrics: the one that the OpenTelemetry conventions for generative AI give it, or its own.
+    #[must_use]
+    pub fn convention_name(&self) -> &'static str {
+        match self.name {
+            "gemini" => "gcp.gemini",
+            "mistral" => "mistral_ai",
+            "xai" => "x_ai",
+            name => name,
+        }
+    }
+}
+
 /// Whether a vendor wants a key, and where it is found.
 #[derive(Debug, PartialEq, Eq)]
 pub struct KeyUse {
@@ -190,6 +203,18 @@ mod tests {
             assert_eq!((url.is_plain(), url.is_loopback()), (!vendor.key.is_required, !vendor.key.is_required));
         }
         assert_eq!(vendor_by_name("custom"), None);
+    }
+
+    #[test]
+    fn a_vendor_has_the_name_that_the_conventions_give_it_or_its_own() {
+        let key = || KeyUse { variable: "", is_required: false };
+        let wire = || Wire::Chat(ChatQuirks::COMPATIBLE);
+        let name = |name: &'static str| {
+            Vendor { name, base_url: "", key: key(), wire: wire(), default_model: None, models: "" }.convention_name()
+        };
+        assert_eq!(name("gemini"), "gcp.gemini");
+        assert_eq!(name("openai"), "openai");
+        assert_eq!(name("ollama"), "ollama");
     }
 
     #[test]

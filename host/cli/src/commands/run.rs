@@ -110,6 +110,7 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
         }
         RunEnd::Incomplete(limit) => note!("incomplete: the run reached its limit of {limit}"),
         RunEnd::Failed(error) => note!("error: {}", printable(&chain(error))),
+        RunEnd::Stopped { reason } => note!("error: stopped by the host program: {}", printable(reason)),
         RunEnd::Cancelled => note!("cancelled"),
     }
     Ok(())

@@ -115,6 +115,10 @@ impl Model for ScriptedModel {
         &self.script.model
     }
 
+    fn provider(&self) -> &str {
+        "scripted"
+    }
+
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
         let Played { pieces, end } = self.play(&prompt);
         let pace = Duration::from_millis(self.script.pace_ms);
