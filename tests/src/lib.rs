@@ -6,6 +6,7 @@
     reason = "test code: whoever calls it wants the test to fail"
 )]
 
+pub mod aimock;
 pub mod artifacts;
 pub mod small;
 

@@ -1,5 +1,6 @@
 //! The chores of this repository, each with all of its set-up: the only thing a newcomer must know.
 
+mod node;
 mod samples;
 mod shell;
 
@@ -76,8 +77,13 @@ fn test(filter: &[&str]) -> Result<()> {
         .args(["--package", "toolcell-test-guests"])
         .run()?;
     build_host()?;
+    let node = node::set_up()?;
     note("running the tests");
-    Cargo::new(&["test", "--workspace", "--no-fail-fast"]).args(filter).run()
+    let mut tests = Cargo::new(&["test", "--workspace", "--no-fail-fast"]).args(filter);
+    if let Some(dir) = node {
+        tests = tests.env("TOOLCELL_TEST_NODE", &dir.display().to_string());
+    }
+    tests.run()
 }
 
 /// Builds everything, tests included. Cargo unifies the features of dependencies over what it builds at once, so a

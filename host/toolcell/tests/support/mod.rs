@@ -1,11 +1,15 @@
 //! What the tests of the library share: a host with real components, and a look at what leaves the machine.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod recorder;
+#[path = "../../../model/tests/support/schema.rs"]
+pub mod schema;
+
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use toolcell::model::{ApiKey, BaseUrl, Provider, ProviderOptions, VENDORS};
 use toolcell::{Host, HostOptions, Message, Model, ModelError, ModelEvent, Prompt};
@@ -66,15 +70,7 @@ impl Model for Spy {
 /// Takes one request, refuses it, and gives its body.
 async fn refuse(listener: &TcpListener) -> String {
     let (mut stream, _) = listener.accept().await.unwrap();
-    let mut request = Vec::new();
-    loop {
-        stream.read_buf(&mut request).await.unwrap();
-        let text = String::from_utf8_lossy(&request).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-        if body.len() >= length.unwrap_or(0) {
-            stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-            return body.to_owned();
-        }
-    }
+    let (_, body) = recorder::read_request(&mut stream).await.unwrap();
+    stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    body
 }
