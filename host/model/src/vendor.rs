@@ -38,6 +38,8 @@ pub struct KeyUse {
 pub enum Wire {
     /// OpenAI chat completions.
     Chat(ChatQuirks),
+    /// Gemini `generateContent`.
+    Gemini,
 }
 
 impl Wire {
@@ -45,19 +47,20 @@ impl Wire {
     pub(crate) fn key_header(&self) -> (HeaderName, &'static str) {
         match self {
             Self::Chat(_) => (AUTHORIZATION, "Bearer "),
+            Self::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
         }
     }
 
     /// Headers that every request has.
     pub(crate) fn headers(&self) -> HeaderMap {
         match self {
-            Self::Chat(_) => HeaderMap::new(),
+            Self::Chat(_) | Self::Gemini => HeaderMap::new(),
         }
     }
 }
 
 /// All vendors that are known by name.
-pub static VENDORS: [Vendor; 7] = [
+pub static VENDORS: [Vendor; 8] = [
     Vendor {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -90,6 +93,14 @@ pub static VENDORS: [Vendor; 7] = [
         }),
         default_model: None,
         models: "https://api-docs.deepseek.com/quick_start/pricing",
+    },
+    Vendor {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        key: KeyUse { variable: "GEMINI_API_KEY", is_required: true },
+        wire: Wire::Gemini,
+        default_model: None,
+        models: "https://ai.google.dev/gemini-api/docs/models",
     },
     Vendor {
         name: "ollama",
