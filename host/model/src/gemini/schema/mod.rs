@@ -7,9 +7,15 @@
 //! write arguments that never fit. In both, references are put in place and only keywords stand that the field is
 //! known to take. Whatever is left out, arguments are checked against the whole schema after the model wrote them.
 
+mod flat;
+mod kinds;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+
+use flat::is_annotation;
+use kinds::kinds;
 
 /// Bytes of a schema as it is sent, roughly. References multiply a schema; a tool's own is limited to a quarter of it.
 const BYTES_MAX: usize = 64 << 10;
@@ -40,9 +46,6 @@ const LOST: [&str; 17] = [
     "$dynamicRef",
     "$recursiveRef",
 ];
-
-/// The types of JSON without `null`.
-const KINDS: [&str; 6] = ["string", "number", "integer", "boolean", "array", "object"];
 
 /// A schema in a form that Gemini takes.
 #[derive(Debug, PartialEq)]
@@ -87,101 +90,12 @@ struct Pass<'s> {
 }
 
 impl Pass<'_> {
-    /// The root, which is an object and no union: the properties of its variants are offered, and none is required.
-    fn root_map(&mut self) -> Map<String, Value> {
-        let mut map = self.flat(self.root, 0);
-        for key in ["anyOf", "oneOf"] {
-            let Some(variants) = map.shift_remove(key) else { continue };
-            self.lost.insert(key);
-            for variant in variants.as_array().into_iter().flatten() {
-                let mut variant = self.flat(variant, 1);
-                variant.retain(|key, _| key == "properties");
-                self.merge(&mut map, variant);
-            }
-        }
-        for key in ["const", "enum", "nullable"] {
-            map.shift_remove(key);
-        }
-        map.insert("type".to_owned(), json!("object"));
-        map
-    }
-
     fn node(&mut self, schema: &Value, depth: usize) -> Value {
         let mark = self.active.len();
         let map = self.flat(schema, depth);
         let node = self.build(map, depth);
         self.active.truncate(mark);
         node
-    }
-
-    /// A schema with its references and its `allOf` put in place, but for those inside its keywords.
-    fn flat(&mut self, schema: &Value, depth: usize) -> Map<String, Value> {
-        let Some(map) = schema.as_object() else { return Map::new() };
-        if depth > DEPTH_MAX || !self.spend(NODE_BYTES) {
-            self.lost.insert("its size");
-            return Map::new();
-        }
-        let mut map = map.clone();
-        if let Some(reference) = map.shift_remove("$ref") {
-            let target = self.target(reference.as_str().unwrap_or_default(), depth);
-            self.merge(&mut map, target);
-        }
-        if let Some(Value::Array(parts)) = map.shift_remove("allOf") {
-            for part in &parts {
-                let part = self.flat(part, depth + 1);
-                self.merge(&mut map, part);
-            }
-        }
-        map
-    }
-
-    fn target(&mut self, reference: &str, depth: usize) -> Map<String, Value> {
-        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        match target {
-            Some(target) if !self.active.iter().any(|active| active == reference) => {
-                self.active.push(reference.to_owned());
-                self.flat(target, depth + 1)
-            }
-            // Of a schema within itself the type is told, and no more.
-            Some(target) => {
-                self.lost.insert("$ref");
-                let kind = target.get("type").map(|kind| ("type".to_owned(), kind.clone()));
-                Map::from_iter(kind)
-            }
-            None => {
-                self.lost.insert("$ref");
-                Map::new()
-            }
-        }
-    }
-
-    /// Adds to a schema what another says beside it. Where they contradict each other the first holds.
-    fn merge(&mut self, into: &mut Map<String, Value>, from: Map<String, Value>) {
-        for (key, more) in from {
-            match (into.get_mut(&key), more) {
-                (None, more) => {
-                    into.insert(key, more);
-                }
-                (Some(Value::Object(known)), Value::Object(more)) if key == "properties" => {
-                    for (name, schema) in more {
-                        match known.get_mut(&name) {
-                            Some(other) if *other == schema => {}
-                            Some(other) => *other = json!({"allOf": [other.take(), schema]}),
-                            None => {
-                                known.insert(name, schema);
-                            }
-                        }
-                    }
-                }
-                (Some(Value::Array(known)), Value::Array(more)) if key == "required" => {
-                    known.extend(more);
-                }
-                (Some(known), more) if *known == more || is_annotation(&key) => {}
-                (Some(_), _) => {
-                    self.lost.insert("allOf");
-                }
-            }
-        }
     }
 
     /// The reduced form of a schema that is flat.
@@ -263,7 +177,7 @@ impl Pass<'_> {
         }
         self.keep(&mut out, "default", map.get("default"), |_| true);
         if let Some(values) = values.filter(|values| !values.is_empty()) {
-            self.is_beyond_subset |= kinds != ["string"];
+            self.is_beyond_subset |= kinds != ["string"] || !values.iter().all(Value::is_string);
             self.keep(&mut out, "enum", Some(&Value::Array(values)), |_| true);
         }
         for kind in kinds {
@@ -408,58 +322,9 @@ impl Pass<'_> {
     }
 }
 
-/// Keywords that say something to a reader only.
-fn is_annotation(key: &str) -> bool {
-    matches!(
-        key,
-        "title"
-            | "description"
-            | "default"
-            | "examples"
-            | "deprecated"
-            | "readOnly"
-            | "writeOnly"
-            | "$comment"
-            | "$id"
-            | "$schema"
-            | "$anchor"
-            | "$defs"
-            | "definitions"
-            | "format"
-    )
-}
-
 fn is_null(schema: &Value) -> bool {
     let null = |value: Option<&Value>| value.is_some_and(|value| value == "null");
     null(schema.get("type")) || schema.get("const").is_some_and(Value::is_null)
-}
-
-/// The types that a schema allows, declared or to be seen from its other keywords.
-fn kinds(map: &Map<String, Value>, values: Option<&[Value]>, is_nullable: &mut bool) -> Vec<&'static str> {
-    let known = |name: &str| KINDS.into_iter().find(|kind| *kind == name);
-    let declared: Vec<&str> = match map.get("type") {
-        Some(Value::String(kind)) => vec![kind],
-        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
-    };
-    *is_nullable |= declared.contains(&"null");
-    let mut kinds: Vec<_> = declared.into_iter().filter_map(known).collect();
-    kinds.dedup();
-    if !kinds.is_empty() {
-        return kinds;
-    }
-    let has = |keys: &[&str]| keys.iter().any(|key| map.contains_key(*key));
-    let all = |fits: fn(&Value) -> bool| values.is_some_and(|values| !values.is_empty() && values.iter().all(fits));
-    let inferred = if all(Value::is_string) || has(&["pattern", "minLength", "maxLength"]) {
-        Some("string")
-    } else if all(Value::is_number) || has(&["minimum", "maximum"]) {
-        Some("number")
-    } else if has(&["properties", "additionalProperties", "required"]) {
-        Some("object")
-    } else {
-        has(&["items", "prefixItems"]).then_some("array")
-    };
-    inferred.into_iter().collect()
 }
 
 /// The same schema in the subset of OpenAPI: types in capitals, and `nullable` instead of the type `null`.
