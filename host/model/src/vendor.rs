@@ -181,7 +181,9 @@ pub(crate) fn vendor_by_url(url: &BaseUrl) -> &'static Vendor {
         if own.is_loopback() {
             url.is_plain() && own.port() == url.port() && !matches!(own.port(), Some(8000 | 8080))
         } else {
-            own.host() == url.host()
+            // Google serves chat completions, too, under the same host.
+            let is_compatible_api = vendor.wire == Wire::Gemini && url.to_string().ends_with("/openai");
+            own.host() == url.host() && !is_compatible_api
         }
     };
     VENDORS.iter().find(is_at).unwrap_or(&CUSTOM_VENDOR)
@@ -209,6 +211,8 @@ mod tests {
         assert_eq!(name("https://api.openai.com/v1/"), "openai");
         assert_eq!(name("https://openrouter.ai/api/v1"), "openrouter");
         assert_eq!(name("https://api.deepseek.com/beta"), "deepseek");
+        assert_eq!(name("https://generativelanguage.googleapis.com/v1beta/"), "gemini");
+        assert_eq!(name("https://generativelanguage.googleapis.com/v1beta/openai/"), "custom");
         assert_eq!(name("http://192.168.1.5:11434/v1"), "ollama");
         assert_eq!(name("http://127.0.0.1:1234/v1"), "lmstudio");
         assert_eq!(name("http://localhost:8000/v1"), "custom");
