@@ -52,7 +52,7 @@ fn nothing_at_all_says_what_to_set_and_offers_the_demo() {
         assert_eq!(
             find(&options("", ""), environment).unwrap_err(),
             "no model is configured. Do one of these:\n\
-             \x20 - set OPENAI_API_KEY or OPENROUTER_API_KEY or DEEPSEEK_API_KEY to use that provider\n\
+             \x20 - set OPENAI_API_KEY or OPENROUTER_API_KEY or DEEPSEEK_API_KEY or GEMINI_API_KEY to use that provider\n\
              \x20 - use a server of your own, for example Ollama: --base-url http://localhost:11434/v1 --model llama3.2\n\
              \x20 - see everything work offline and without a key: cargo xtask demo"
         );
@@ -114,7 +114,7 @@ fn a_vendor_can_be_named() {
     assert_eq!(find(&named("vllm"), &[]), ok("vllm", "http://localhost:8000/v1", "m/n", Key::None));
     assert_eq!(
         find(&named("acme"), &[]).unwrap_err(),
-        "there is no vendor \"acme\": use one of openai, openrouter, deepseek, ollama, lmstudio, llamacpp, vllm, or \
+        "there is no vendor \"acme\": use one of openai, openrouter, deepseek, gemini, ollama, lmstudio, llamacpp, vllm, or \
          give --base-url"
     );
 }

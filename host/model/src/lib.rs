@@ -28,6 +28,7 @@ mod chat;
 mod client;
 mod echo;
 mod environment;
+mod gemini;
 mod key;
 mod media;
 mod provider;

@@ -10,6 +10,7 @@ use crate::base_url::{BaseUrl, BaseUrlError};
 use crate::chat::ChatExchange;
 use crate::client::Client;
 use crate::environment::ConfigError;
+use crate::gemini::GeminiExchange;
 use crate::key::ApiKey;
 use crate::retry::RetryPolicy;
 use crate::vendor::{Vendor, Wire};
@@ -122,10 +123,14 @@ impl Model for Provider {
     }
 
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
+        let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
         match &self.vendor.wire {
             Wire::Chat(quirks) => {
-                let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
                 let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max, delivery };
+                ask(&self.client, &self.retry, exchange)
+            }
+            Wire::Gemini => {
+                let exchange = GeminiExchange { prompt, model: &self.model, output_tokens_max, delivery };
                 ask(&self.client, &self.retry, exchange)
             }
         }

@@ -14,12 +14,24 @@ const MESSAGE_CHARS_MAX: usize = 500;
 const BUDGET_CODES: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
 
+/// A part of the names of Google's quotas that are used up until tomorrow: HTTP 429, but waiting does not help.
+const DAILY_QUOTA: &str = "perday";
+
+/// Codes of a key that is not accepted, where the status (Google's 400) says something else.
+const KEY_CODES: [&str; 1] = ["api_key_invalid"];
+
 /// Codes and types of a conversation that is too long: OpenAI's, and llama.cpp's.
 const CONTEXT_CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
 
 /// Words of the servers that say the same without a code.
-const CONTEXT_WORDS: [&str; 5] =
-    ["maximum context length", "context length exceeded", "context size", "context window", "prompt is too long"];
+const CONTEXT_WORDS: [&str; 6] = [
+    "maximum context length",
+    "context length exceeded",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "exceeds the maximum number of tokens",
+];
 
 /// Codes and types of a request that is wrong, where no status says so.
 const REQUEST_CODES: [&str; 3] = ["invalid_request_error", "invalid_request", "badrequesterror"];
@@ -52,7 +64,7 @@ const MEDIA_WORDS: [&str; 6] = ["image", "audio", "vision", "multimodal", "multi
 pub(crate) struct ProviderError {
     /// The status that the words themselves name, where the HTTP status is 200.
     pub(crate) status: Option<u16>,
-    /// Code and type, in lower case.
+    /// Code and type, and from Google's details the reason and the names of quotas, in lower case.
     pub(crate) codes: Vec<String>,
     /// What happened.
     pub(crate) message: String,
@@ -127,8 +139,8 @@ impl ProviderError {
     fn read(error: &Value) -> Self {
         let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         let number = error.get("code").and_then(Value::as_u64).or_else(|| error.get("status")?.as_u64());
-        let codes: Vec<_> =
-            ["code", "type", "status"].into_iter().filter_map(text).map(str::to_ascii_lowercase).collect();
+        let codes = ["code", "type", "status"].into_iter().filter_map(text).chain(detail_codes(error));
+        let codes: Vec<_> = codes.map(str::to_ascii_lowercase).collect();
         let named = CODE_STATUS.iter().find(|(code, _)| codes.iter().any(|own| own == code));
         let mut message = match error {
             Value::String(message) => message.clone(),
@@ -151,7 +163,10 @@ impl ProviderError {
         let status = self.status.filter(|_| status < 400).unwrap_or(status);
         let has_code = |known: &[&str]| self.codes.iter().any(|code| known.contains(&code.as_str()));
         let message = if self.message.trim().is_empty() { "no message".to_owned() } else { self.message.clone() };
-        if has_code(&BUDGET_CODES) {
+        if has_code(&KEY_CODES) {
+            return Failed::for_good(ModelError::Unauthorized { status, message });
+        }
+        if has_code(&BUDGET_CODES) || self.codes.iter().any(|code| code.contains(DAILY_QUOTA)) {
             return Failed::for_good(ModelError::Refused { status, message });
         }
         let wrong = matches!(status, 400 | 413 | 422) || has_code(&REQUEST_CODES);
@@ -175,6 +190,16 @@ fn retry_info(error: &Value) -> Option<Duration> {
     let details = error.get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
+/// What Google's details name: the `reason` of an ErrorInfo, and the `quotaId` of each violation of a QuotaFailure.
+fn detail_codes(error: &Value) -> impl Iterator<Item = &str> {
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    details.flat_map(|detail| {
+        let violations = detail.get("violations").and_then(Value::as_array).into_iter().flatten();
+        let quotas = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
+        detail.get("reason").and_then(Value::as_str).into_iter().chain(quotas)
+    })
 }
 
 /// The text without control characters and line breaks, shortened: it goes to a terminal and to a log.

@@ -56,6 +56,33 @@ fn code_type_and_status_are_read() {
 }
 
 #[test]
+fn what_googles_details_name_is_read() {
+    let meaning = |status: u16, details: Value, message: &str| {
+        let error = ProviderError::find(&json!({"error": {"code": status, "message": message, "details": details}}));
+        let failed = error.unwrap().classify(status, RetryHints::default());
+        (failed.error.to_string(), failed.retry)
+    };
+    let quota = |id: &str| json!([{"violations": [{"quotaId": id}]}, {"retryDelay": "3s"}]);
+    assert_eq!(
+        meaning(429, quota("GenerateRequestsPerDayPerProject"), "m"),
+        ("the provider refused the request (HTTP 429): m".into(), Retry::Never)
+    );
+    assert_eq!(
+        meaning(429, quota("GenerateRequestsPerMinutePerProject"), "m"),
+        ("the provider is not available (HTTP 429): m".into(), Retry::Later(Some(Duration::from_secs(3))))
+    );
+    assert_eq!(
+        meaning(400, json!([{"reason": "API_KEY_INVALID"}]), "m"),
+        ("the provider refused the key (HTTP 400): m".into(), Retry::Never)
+    );
+    let long = "The input token count (9) exceeds the maximum number of tokens allowed (8).";
+    assert_eq!(
+        meaning(400, json!([]), long),
+        (format!("the conversation is too long for the model: {long}"), Retry::Never)
+    );
+}
+
+#[test]
 fn an_answer_is_no_error() {
     for value in [
         json!({"choices": [{"delta": {"content": "x"}}]}),

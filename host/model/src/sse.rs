@@ -1,7 +1,8 @@
 //! Server-sent events: bytes in any pieces become events. It knows nothing of what the events mean.
 //!
 //! The format is the one of the HTML standard (section 9.2), with two allowances for servers that fall out of it: the
-//! last event counts also without an empty line after it, and a line that begins with `{` is taken as data.
+//! last event counts also without an empty line after it, and a line that begins with `{` is taken as data, with the lines
+//! that follow it: Google writes a failure into a stream as bare JSON of many lines.
 
 use std::mem;
 
@@ -31,6 +32,8 @@ pub(crate) struct Parser {
     line: Vec<u8>,
     event: Event,
     has_data: bool,
+    /// The data began with a bare line, so that the lines after it belong to it.
+    is_bare: bool,
     /// The last byte was a carriage return, so a line feed belongs to it.
     after_return: bool,
     /// The first line was seen, so no byte order mark can follow.
@@ -95,7 +98,8 @@ impl Parser {
         }
         // Only a whole line is decoded: a character may be cut by the border of two pieces.
         let text = String::from_utf8_lossy(bytes);
-        if text.starts_with('{') {
+        if text.starts_with('{') || self.is_bare && !text.starts_with("data:") {
+            self.is_bare = true;
             return self.add_data(&text);
         }
         let (field, value) = text.split_once(':').unwrap_or((&text, ""));
@@ -122,6 +126,7 @@ impl Parser {
 
     fn dispatch(&mut self, events: &mut Vec<Event>) {
         let event = mem::take(&mut self.event);
+        self.is_bare = false;
         if mem::take(&mut self.has_data) {
             events.push(event);
         }
@@ -191,6 +196,10 @@ mod tests {
     #[test]
     fn a_bare_json_line_counts_as_data() {
         assert_eq!(whole("{\"error\":\"x\"}\n"), [event("", "{\"error\":\"x\"}")]);
+        assert_eq!(
+            whole("data: a\n\n{\n  \"error\": {\n    \"code\": 503\n  }\n}\n\nid: 1\ndata: b\n\n"),
+            [event("", "a"), event("", "{\n  \"error\": {\n    \"code\": 503\n  }\n}"), event("", "b")]
+        );
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct KeyUse {
 pub enum Wire {
     /// OpenAI chat completions.
     Chat(ChatQuirks),
+    /// Gemini `generateContent`.
+    Gemini,
 }
 
 impl Wire {
@@ -58,19 +60,20 @@ impl Wire {
     pub(crate) fn key_header(&self) -> (HeaderName, &'static str) {
         match self {
             Self::Chat(_) => (AUTHORIZATION, "Bearer "),
+            Self::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
         }
     }
 
     /// Headers that every request has.
     pub(crate) fn headers(&self) -> HeaderMap {
         match self {
-            Self::Chat(_) => HeaderMap::new(),
+            Self::Chat(_) | Self::Gemini => HeaderMap::new(),
         }
     }
 }
 
 /// All vendors that are known by name.
-pub static VENDORS: [Vendor; 7] = [
+pub static VENDORS: [Vendor; 8] = [
     Vendor {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -103,6 +106,14 @@ pub static VENDORS: [Vendor; 7] = [
         }),
         default_model: None,
         models: "https://api-docs.deepseek.com/quick_start/pricing",
+    },
+    Vendor {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        key: KeyUse { variable: "GEMINI_API_KEY", is_required: true },
+        wire: Wire::Gemini,
+        default_model: None,
+        models: "https://ai.google.dev/gemini-api/docs/models",
     },
     Vendor {
         name: "ollama",
@@ -183,7 +194,9 @@ pub(crate) fn vendor_by_url(url: &BaseUrl) -> &'static Vendor {
         if own.is_loopback() {
             url.is_plain() && own.port() == url.port() && !matches!(own.port(), Some(8000 | 8080))
         } else {
-            own.host() == url.host()
+            // Google serves chat completions, too, under the same host.
+            let is_compatible_api = vendor.wire == Wire::Gemini && url.to_string().ends_with("/openai");
+            own.host() == url.host() && !is_compatible_api
         }
     };
     VENDORS.iter().find(is_at).unwrap_or(&CUSTOM_VENDOR)
@@ -223,6 +236,8 @@ mod tests {
         assert_eq!(name("https://api.openai.com/v1/"), "openai");
         assert_eq!(name("https://openrouter.ai/api/v1"), "openrouter");
         assert_eq!(name("https://api.deepseek.com/beta"), "deepseek");
+        assert_eq!(name("https://generativelanguage.googleapis.com/v1beta/"), "gemini");
+        assert_eq!(name("https://generativelanguage.googleapis.com/v1beta/openai/"), "custom");
         assert_eq!(name("http://192.168.1.5:11434/v1"), "ollama");
         assert_eq!(name("http://127.0.0.1:1234/v1"), "lmstudio");
         assert_eq!(name("http://localhost:8000/v1"), "custom");

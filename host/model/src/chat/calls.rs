@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use toolcell_agent::{CallRequest, StopReason};
 
 /// Calls of one turn; OpenAI accepts no more when the turn goes back.
-const CALLS_MAX: usize = 128;
+pub(crate) const CALLS_MAX: usize = 128;
 
 /// Characters of an id that is made here.
 const FRESH_ID_CHARS: usize = 24;
@@ -229,7 +229,7 @@ impl Arguments {
 }
 
 /// An id for a call that came without one.
-pub(super) fn fresh_id() -> String {
+pub(crate) fn fresh_id() -> String {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut id = "call_".to_owned();
     for _ in 0..FRESH_ID_CHARS {

@@ -16,6 +16,8 @@ use toolcell_agent::Prompt;
 
 use crate::ask::{Delivery, Exchange, MediaUse, RequestBody};
 
+pub(crate) use calls::{CALLS_MAX, fresh_id};
+
 /// The name of this wire in [`toolcell_agent::Verbatim::wire`].
 pub(crate) const WIRE: &str = "openai-chat";
 
