@@ -133,6 +133,30 @@ fn a_model_behind_http_calls_a_component_and_answers() {
 }
 
 #[test]
+fn files_are_attached_to_the_prompt() {
+    let place = Place::with(&["math-tool"]);
+    std::fs::write(place.dir.path().join("a.png"), b"\x89PNG").unwrap();
+    let (url, bodies) = serve(vec![turn(&json!({"content": "A dot."}), "stop")]);
+    let ended = place.run(&["run", "What is it?", "--attach", "a.png", "--base-url", &url, "--model", "m"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(
+        bodies.recv().unwrap()["messages"][0]["content"],
+        json!([
+            {"type": "text", "text": "What is it?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+        ])
+    );
+    for (file, words) in [("b.png", "cannot attach b.png"), ("notes.xyz", "xyz")] {
+        if file.ends_with("xyz") {
+            std::fs::write(place.dir.path().join(file), "?").unwrap();
+        }
+        let ended = place.run(&["run", "?", "--attach", file, "--base-url", &url, "--model", "m"]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn the_script_in_the_readme_plays() {
     let readme = include_str!("../../../../README.md");
     let script = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
@@ -159,6 +183,47 @@ fn a_script_that_does_not_fit_says_where() {
     assert!(ended.stderr.contains("turnz"), "{}", ended.stderr);
 }
 
+#[test]
+fn a_run_is_traced_to_the_collector_that_the_environment_names() {
+    let place = Place::with(&["math-tool"]);
+    let script = json!({"turns": [
+        {"calls": [{"tool": "math", "arguments": {"expression": "40 + 2"}}]},
+        {"say": "A secret word."},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let collector = format!("http://{}", listener.local_addr().unwrap());
+    let received = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let body = read_body(&stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        body
+    });
+    let mut command = place.command();
+    command.args(["run", "go", "--script", "script.json"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", collector);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // Protocol buffers hold texts as they are.
+    let body = String::from_utf8_lossy(&received.join().unwrap()).into_owned();
+    for text in ["service.name", "invoke_agent", "chat scripted", "execute_tool math", "gen_ai.operation.name"] {
+        assert!(body.contains(text), "{text:?} is not in {body}");
+    }
+    for secret in ["40 + 2", "A secret word"] {
+        assert!(!body.contains(secret), "{secret:?} is in {body}");
+    }
+}
+
+#[test]
+fn a_collector_that_is_not_there_does_not_hold_up_a_run() {
+    let place = Place::with(&["math-tool"]);
+    std::fs::write(place.dir.path().join("script.json"), json!({"turns": [{"say": "Hello."}]}).to_string()).unwrap();
+    let mut command = place.command();
+    command.args(["run", "go", "--script", "script.json"]).env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let output = command.output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Hello.\n");
+}
+
 /// One streamed turn of an OpenAI-compatible server.
 fn turn(delta: &Value, finish: &str) -> String {
     let chunk = |delta: &Value, finish: Value| {
@@ -183,6 +248,14 @@ fn serve(replies: Vec<String>) -> (String, mpsc::Receiver<Value>) {
 }
 
 fn exchange(mut stream: TcpStream, reply: &str) -> Value {
+    let body = read_body(&stream);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    stream.write_all(format!("{head}{reply}").as_bytes()).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// The body of the next request.
+fn read_body(stream: &TcpStream) -> Vec<u8> {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
     loop {
@@ -196,7 +269,5 @@ fn exchange(mut stream: TcpStream, reply: &str) -> Value {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
-    stream.write_all(format!("{head}{reply}").as_bytes()).unwrap();
-    serde_json::from_slice(&body).unwrap()
+    body
 }
