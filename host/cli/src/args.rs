@@ -105,16 +105,23 @@ pub(crate) struct RunArgs {
     /// The model's name, as its provider knows it [env: TOOLCELL_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Whose server it is: openai, ollama, openrouter, deepseek, lmstudio, llamacpp or vllm
+    /// Whose API it is: openai, openai-responses, anthropic, gemini, openrouter, deepseek, ollama, lmstudio, llamacpp
+    /// or vllm. Without it: that of the first key among OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY …
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// Where an OpenAI-compatible server answers, for example http://localhost:11434/v1 [env: OPENAI_BASE_URL].
-    /// A server that none of the providers above is gets the key in OPENAI_API_KEY, if there is one
+    /// Where the API answers, for example http://localhost:11434/v1 [env: OPENAI_BASE_URL]. A server that none of the
+    /// providers above is speaks OpenAI chat completions, and gets the key in OPENAI_API_KEY, if there is one
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Play a conversation from a JSON file instead of asking a model (the README says what is in it)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "provider", "base_url"])]
     pub(crate) script: Option<PathBuf>,
+    /// Ask for each answer whole instead of streamed: for servers whose streams do not work with tools
+    #[arg(long)]
+    pub(crate) no_stream: bool,
+    /// The longest answer of the model, in tokens, reasoning included [default: the provider's]
+    #[arg(long, value_name = "N")]
+    pub(crate) output_tokens_max: Option<std::num::NonZeroU32>,
     /// How often the model may be asked
     #[arg(long, value_name = "N", default_value = "25")]
     pub(crate) turns_max: std::num::NonZeroU32,

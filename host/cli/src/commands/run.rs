@@ -1,12 +1,13 @@
 //! `toolcell run`: a model answers a prompt with the tools of a directory.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
-use toolcell::model::{ModelOptions, ScriptedModel, provider_from_environment};
+use toolcell::model::{Delivery, ModelOptions, ScriptedModel, provider_from_environment};
 use toolcell::{Budget, EventSink, Message, Model, RunEnd, RunEvent, RunRequest, RunResult};
 
 use crate::args::RunArgs;
@@ -68,6 +69,8 @@ fn model(args: &RunArgs) -> anyhow::Result<Arc<dyn Model>> {
         vendor: args.provider.clone(),
         model: args.model.clone(),
         base_url: args.base_url.clone(),
+        output_tokens_max: args.output_tokens_max.map(NonZeroU32::get),
+        delivery: if args.no_stream { Delivery::Whole } else { Delivery::Streamed },
         ..ModelOptions::default()
     };
     Ok(Arc::new(provider_from_environment(&options, |name| std::env::var(name).ok())?))

@@ -107,6 +107,27 @@ fn without_key_and_server_the_message_says_what_to_set() {
 }
 
 #[test]
+fn the_help_names_every_provider() {
+    let help = Place::with(&[]).run(&["run", "--help"]).stdout;
+    for vendor in &toolcell::model::VENDORS {
+        assert!(help.contains(vendor.name), "{} is not in {help}", vendor.name);
+    }
+}
+
+#[test]
+fn an_answer_is_asked_for_whole() {
+    let place = Place::with(&["math-tool"]);
+    let message = json!({"role": "assistant", "content": "Hello."});
+    let whole = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+    let (url, bodies) = serve(vec![whole.to_string()]);
+    let ended =
+        place.run(&["run", "Hi", "--no-stream", "--output-tokens-max", "9", "--base-url", &url, "--model", "m"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "Hello.\n"), "{}", ended.stderr);
+    let body = bodies.recv().unwrap();
+    assert_eq!((body.get("stream"), &body["max_tokens"]), (None, &json!(9)));
+}
+
+#[test]
 fn a_server_that_is_not_there_is_exit_code_5() {
     let place = Place::with(&["math-tool"]);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
