@@ -1,7 +1,8 @@
 //! The vendors: one row of data for each.
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
+use crate::anthropic::{AnthropicKey, AnthropicQuirks};
 use crate::base_url::BaseUrl;
 use crate::chat::{ChatQuirks, MediaSupport, ReasoningEcho};
 
@@ -38,6 +39,8 @@ pub struct KeyUse {
 pub enum Wire {
     /// OpenAI chat completions.
     Chat(ChatQuirks),
+    /// Anthropic Messages.
+    Anthropic(AnthropicQuirks),
 }
 
 impl Wire {
@@ -45,6 +48,10 @@ impl Wire {
     pub(crate) fn key_header(&self) -> (HeaderName, &'static str) {
         match self {
             Self::Chat(_) => (AUTHORIZATION, "Bearer "),
+            Self::Anthropic(quirks) => match quirks.key {
+                AnthropicKey::ApiKey => (HeaderName::from_static("x-api-key"), ""),
+                AnthropicKey::Bearer => (AUTHORIZATION, "Bearer "),
+            },
         }
     }
 
@@ -52,12 +59,16 @@ impl Wire {
     pub(crate) fn headers(&self) -> HeaderMap {
         match self {
             Self::Chat(_) => HeaderMap::new(),
+            Self::Anthropic(quirks) => {
+                let name = HeaderName::from_static("anthropic-version");
+                HeaderMap::from_iter([(name, HeaderValue::from_static(quirks.version))])
+            }
         }
     }
 }
 
 /// All vendors that are known by name.
-pub static VENDORS: [Vendor; 7] = [
+pub static VENDORS: [Vendor; 9] = [
     Vendor {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -90,6 +101,14 @@ pub static VENDORS: [Vendor; 7] = [
         }),
         default_model: None,
         models: "https://api-docs.deepseek.com/quick_start/pricing",
+    },
+    Vendor {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        key: KeyUse { variable: "ANTHROPIC_API_KEY", is_required: true },
+        wire: Wire::Anthropic(AnthropicQuirks::ANTHROPIC),
+        default_model: None,
+        models: "https://platform.claude.com/docs/en/about-claude/models/overview",
     },
     Vendor {
         name: "ollama",
@@ -143,6 +162,17 @@ pub static VENDORS: [Vendor; 7] = [
         }),
         default_model: None,
         models: "http://localhost:8000/v1/models",
+    },
+    // Whatever else serves Anthropic Messages. It has to be named, together with a base URL: Ollama, LM Studio and
+    // llama.cpp serve chat completions at the same address, and that is what their own rows speak.
+    Vendor {
+        name: "anthropic-compatible",
+        base_url: "http://localhost:11434/v1",
+        // The variable that such servers tell people to set.
+        key: KeyUse { variable: "ANTHROPIC_AUTH_TOKEN", is_required: false },
+        wire: Wire::Anthropic(AnthropicQuirks::COMPATIBLE),
+        default_model: None,
+        models: "the list at /models below the base URL",
     },
 ];
 
@@ -198,6 +228,7 @@ mod tests {
         assert_eq!(name("https://api.openai.com/v1/"), "openai");
         assert_eq!(name("https://openrouter.ai/api/v1"), "openrouter");
         assert_eq!(name("https://api.deepseek.com/beta"), "deepseek");
+        assert_eq!(name("https://api.anthropic.com/v1"), "anthropic");
         assert_eq!(name("http://192.168.1.5:11434/v1"), "ollama");
         assert_eq!(name("http://127.0.0.1:1234/v1"), "lmstudio");
         assert_eq!(name("http://localhost:8000/v1"), "custom");

@@ -12,6 +12,7 @@ use toolcell_contract::limits::ARGUMENTS_BYTES_MAX;
 fn quirks(vendor: &str) -> &'static ChatQuirks {
     match &vendor_by_name(vendor).unwrap().wire {
         Wire::Chat(quirks) => quirks,
+        other => panic!("{other:?}"),
     }
 }
 
