@@ -52,7 +52,7 @@ fn nothing_at_all_says_what_to_set_and_offers_the_demo() {
         assert_eq!(
             find(&options("", ""), environment).unwrap_err(),
             "no model is configured. Do one of these:\n\
-             \x20 - set OPENAI_API_KEY or OPENROUTER_API_KEY or DEEPSEEK_API_KEY or GEMINI_API_KEY to use that provider\n\
+             \x20 - set OPENAI_API_KEY or ANTHROPIC_API_KEY or GEMINI_API_KEY or OPENROUTER_API_KEY or DEEPSEEK_API_KEY to use that provider\n\
              \x20 - use a server of your own, for example Ollama: --base-url http://localhost:11434/v1 --model llama3.2\n\
              \x20 - see everything work offline and without a key: cargo xtask demo"
         );
@@ -114,8 +114,8 @@ fn a_vendor_can_be_named() {
     assert_eq!(find(&named("vllm"), &[]), ok("vllm", "http://localhost:8000/v1", "m/n", Key::None));
     assert_eq!(
         find(&named("acme"), &[]).unwrap_err(),
-        "there is no vendor \"acme\": use one of openai, openrouter, deepseek, gemini, ollama, lmstudio, llamacpp, vllm, or \
-         give --base-url"
+        "there is no vendor \"acme\": use one of openai, anthropic, gemini, openrouter, deepseek, ollama, lmstudio, llamacpp, \
+         vllm, anthropic-compatible, or give --base-url"
     );
 }
 
@@ -153,4 +153,21 @@ fn what_cannot_be_used_is_named_by_where_it_came_from() {
         find(&options("", ""), &[("OPENAI_API_KEY", "two words")]).unwrap_err(),
         "OPENAI_API_KEY does not hold a key: a key is one line of visible ASCII characters without spaces"
     );
+}
+
+#[test]
+fn a_server_of_anthropic_messages_is_named_with_its_address() {
+    let named = |model: &str, base_url: &str| ModelOptions {
+        vendor: Some("anthropic-compatible".into()),
+        ..options(model, base_url)
+    };
+    let (llamacpp, token) = ("http://localhost:8080/v1", ("ANTHROPIC_AUTH_TOKEN", "token-1234"));
+    assert_eq!(find(&named("m", llamacpp), &[]), ok("anthropic-compatible", llamacpp, "m", Key::None));
+    // Anthropic's own key stays at home.
+    let own = ("ANTHROPIC_API_KEY", "sk-ant-1234");
+    assert_eq!(find(&named("m", llamacpp), &[own]), ok("anthropic-compatible", llamacpp, "m", Key::None));
+    assert_eq!(find(&named("m", llamacpp), &[own, token]), ok("anthropic-compatible", llamacpp, "m", Key::Sent));
+    let home = "https://api.anthropic.com/v1";
+    assert_eq!(find(&options("claude-x", ""), &[own]), ok("anthropic", home, "claude-x", Key::Sent));
+    assert_eq!(find(&options("anthropic/claude-x", ""), &[own]), ok("anthropic", home, "claude-x", Key::Sent));
 }

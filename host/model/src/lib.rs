@@ -22,6 +22,7 @@
 //! # Ok::<(), toolcell_model::ConfigError>(())
 //! ```
 
+mod anthropic;
 mod ask;
 mod base_url;
 mod chat;
@@ -41,6 +42,7 @@ mod script;
 mod sse;
 mod vendor;
 
+pub use anthropic::{AnthropicKey, AnthropicQuirks};
 pub use ask::Delivery;
 pub use base_url::{BaseUrl, BaseUrlError};
 pub use chat::{ChatQuirks, MediaSupport, ReasoningEcho};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use toolcell_agent::{Model, ModelError, ModelEvent, Prompt};
 
+use crate::anthropic::AnthropicExchange;
 use crate::ask::{Delivery, ask};
 use crate::base_url::{BaseUrl, BaseUrlError};
 use crate::chat::ChatExchange;
@@ -37,7 +38,7 @@ pub struct ProviderOptions {
     pub key: Option<ApiKey>,
     /// The model's name, as the vendor writes it.
     pub model: String,
-    /// The longest answer, in tokens, reasoning included; without it the vendor decides.
+    /// The longest answer, in tokens, reasoning included; without it the vendor or the wire decides.
     pub output_tokens_max: Option<u32>,
     /// How answers are asked for.
     pub delivery: Delivery,
@@ -131,6 +132,10 @@ impl Model for Provider {
             }
             Wire::Gemini => {
                 let exchange = GeminiExchange { prompt, model: &self.model, output_tokens_max, delivery };
+                ask(&self.client, &self.retry, exchange)
+            }
+            Wire::Anthropic(quirks) => {
+                let exchange = AnthropicExchange { prompt, model: &self.model, quirks, output_tokens_max, delivery };
                 ask(&self.client, &self.retry, exchange)
             }
         }

@@ -24,13 +24,14 @@ const KEY_CODES: [&str; 1] = ["api_key_invalid"];
 const CONTEXT_CODES: [&str; 2] = ["context_length_exceeded", "exceed_context_size_error"];
 
 /// Words of the servers that say the same without a code.
-const CONTEXT_WORDS: [&str; 6] = [
+const CONTEXT_WORDS: [&str; 7] = [
     "maximum context length",
     "context length exceeded",
     "context size",
     "context window",
     "prompt is too long",
     "exceeds the maximum number of tokens",
+    "exceed context limit",
 ];
 
 /// Codes and types of a request that is wrong, where no status says so.
@@ -57,7 +58,7 @@ const CODE_STATUS: [(&str, u16); 16] = [
 ];
 
 /// Words of the servers about media that a model cannot take.
-const MEDIA_WORDS: [&str; 6] = ["image", "audio", "vision", "multimodal", "multi-modal", "file"];
+const MEDIA_WORDS: [&str; 7] = ["image", "audio", "vision", "multimodal", "multi-modal", "file", "pdf"];
 
 /// A failure in the provider's words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

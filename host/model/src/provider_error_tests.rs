@@ -180,3 +180,14 @@ fn a_message_is_shortened_and_cannot_steer_a_terminal() {
     assert_eq!(shorten(&"ä".repeat(500)), "ä".repeat(500));
     assert_eq!(shorten(&"ä".repeat(501)), format!("{}…", "ä".repeat(500)));
 }
+
+#[test]
+fn a_refused_pdf_and_a_limit_of_output_beyond_the_context_are_recognised() {
+    let failed = |message: &str| {
+        let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+        ProviderError::find(&body).unwrap().classify(400, RetryHints::default())
+    };
+    assert!(failed("The PDF specified is password protected.").is_about_media());
+    let too_long = failed("input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000");
+    assert!(matches!(too_long.error, ModelError::ContextTooLong { .. }));
+}

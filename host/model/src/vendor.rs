@@ -1,7 +1,8 @@
 //! The vendors: one row of data for each.
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
+use crate::anthropic::{AnthropicKey, AnthropicQuirks};
 use crate::base_url::BaseUrl;
 use crate::chat::{ChatQuirks, MediaSupport, ReasoningEcho};
 
@@ -53,6 +54,8 @@ pub enum Wire {
     Chat(ChatQuirks),
     /// Gemini `generateContent`.
     Gemini,
+    /// Anthropic Messages.
+    Anthropic(AnthropicQuirks),
 }
 
 impl Wire {
@@ -61,6 +64,10 @@ impl Wire {
         match self {
             Self::Chat(_) => (AUTHORIZATION, "Bearer "),
             Self::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
+            Self::Anthropic(quirks) => match quirks.key {
+                AnthropicKey::ApiKey => (HeaderName::from_static("x-api-key"), ""),
+                AnthropicKey::Bearer => (AUTHORIZATION, "Bearer "),
+            },
         }
     }
 
@@ -68,12 +75,16 @@ impl Wire {
     pub(crate) fn headers(&self) -> HeaderMap {
         match self {
             Self::Chat(_) | Self::Gemini => HeaderMap::new(),
+            Self::Anthropic(quirks) => {
+                let name = HeaderName::from_static("anthropic-version");
+                HeaderMap::from_iter([(name, HeaderValue::from_static(quirks.version))])
+            }
         }
     }
 }
 
 /// All vendors that are known by name.
-pub static VENDORS: [Vendor; 8] = [
+pub static VENDORS: [Vendor; 10] = [
     Vendor {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -86,6 +97,22 @@ pub static VENDORS: [Vendor; 8] = [
         }),
         default_model: None,
         models: "https://developers.openai.com/api/docs/models",
+    },
+    Vendor {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        key: KeyUse { variable: "ANTHROPIC_API_KEY", is_required: true },
+        wire: Wire::Anthropic(AnthropicQuirks::ANTHROPIC),
+        default_model: None,
+        models: "https://platform.claude.com/docs/en/about-claude/models/overview",
+    },
+    Vendor {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        key: KeyUse { variable: "GEMINI_API_KEY", is_required: true },
+        wire: Wire::Gemini,
+        default_model: None,
+        models: "https://ai.google.dev/gemini-api/docs/models",
     },
     Vendor {
         name: "openrouter",
@@ -106,14 +133,6 @@ pub static VENDORS: [Vendor; 8] = [
         }),
         default_model: None,
         models: "https://api-docs.deepseek.com/quick_start/pricing",
-    },
-    Vendor {
-        name: "gemini",
-        base_url: "https://generativelanguage.googleapis.com/v1beta",
-        key: KeyUse { variable: "GEMINI_API_KEY", is_required: true },
-        wire: Wire::Gemini,
-        default_model: None,
-        models: "https://ai.google.dev/gemini-api/docs/models",
     },
     Vendor {
         name: "ollama",
@@ -167,6 +186,17 @@ pub static VENDORS: [Vendor; 8] = [
         }),
         default_model: None,
         models: "http://localhost:8000/v1/models",
+    },
+    // Whatever else serves Anthropic Messages. It has to be named, together with a base URL: Ollama, LM Studio and
+    // llama.cpp serve chat completions at the same address, and that is what their own rows speak.
+    Vendor {
+        name: "anthropic-compatible",
+        base_url: "http://localhost:11434/v1",
+        // The variable that such servers tell people to set.
+        key: KeyUse { variable: "ANTHROPIC_AUTH_TOKEN", is_required: false },
+        wire: Wire::Anthropic(AnthropicQuirks::COMPATIBLE),
+        default_model: None,
+        models: "the list at /models below the base URL",
     },
 ];
 
@@ -238,6 +268,7 @@ mod tests {
         assert_eq!(name("https://api.deepseek.com/beta"), "deepseek");
         assert_eq!(name("https://generativelanguage.googleapis.com/v1beta/"), "gemini");
         assert_eq!(name("https://generativelanguage.googleapis.com/v1beta/openai/"), "custom");
+        assert_eq!(name("https://api.anthropic.com/v1"), "anthropic");
         assert_eq!(name("http://192.168.1.5:11434/v1"), "ollama");
         assert_eq!(name("http://127.0.0.1:1234/v1"), "lmstudio");
         assert_eq!(name("http://localhost:8000/v1"), "custom");
