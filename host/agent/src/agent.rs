@@ -12,6 +12,7 @@ use crate::answerer::{Answerer, Nobody};
 use crate::budget::{Budget, RunLimit};
 use crate::call::{CallState, Caller};
 use crate::catalog::Catalog;
+use crate::compaction::Compaction;
 use crate::event::{EventSink, NoEvents, RunEvent};
 use crate::hooks::Hooks;
 use crate::hooks::chain::{DeniedCalls, forbidden};
@@ -19,6 +20,7 @@ use crate::model::{Model, ModelError, ModelReply, Prompt, StopReason};
 use crate::run::{RunEnd, RunProgress, RunResult, SuspendedRun};
 use crate::telemetry::RunWatch;
 use crate::transcript::{CallRequest, Message, ToolReply, is_balanced};
+use crate::window::Window;
 
 mod exchange;
 
@@ -30,6 +32,7 @@ pub struct Agent {
     answerer: Arc<dyn Answerer>,
     hooks: Vec<Arc<dyn Hooks>>,
     budget: Budget,
+    compaction: Option<Compaction>,
 }
 
 /// One run.
@@ -80,7 +83,14 @@ impl Agent {
     /// An agent without anybody to ask, with the default budget.
     #[must_use]
     pub fn new(model: Arc<dyn Model>, catalog: Arc<dyn Catalog>) -> Self {
-        Self { model, catalog, answerer: Arc::new(Nobody), hooks: Vec::new(), budget: Budget::default() }
+        Self {
+            model,
+            catalog,
+            answerer: Arc::new(Nobody),
+            hooks: Vec::new(),
+            budget: Budget::default(),
+            compaction: Some(Compaction::default()),
+        }
     }
 
     /// The same agent with someone who is asked when a call suspends.
@@ -100,6 +110,13 @@ impl Agent {
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
         Self { budget, ..self }
+    }
+
+    /// The same agent with another rule for conversations that outgrow the model's window; `None` sends them whole, and
+    /// a run whose conversation does not fit fails.
+    #[must_use]
+    pub fn with_compaction(self, compaction: Option<Compaction>) -> Self {
+        Self { compaction, ..self }
     }
 
     /// Runs until the model has said all, a limit is reached, or a call waits and nobody answers.
@@ -161,6 +178,7 @@ impl RunProgress {
             text: String::new(),
             worked: Duration::ZERO,
             warned: BTreeSet::new(),
+            window: Window::default(),
         }
     }
 }
@@ -284,12 +302,34 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// One answer of the model. A stream that breaks off is an error: nothing of it is used.
+    /// One answer of the model, to as much of the conversation as fits its window. A stream that breaks off is an error:
+    /// nothing of it is used.
     async fn ask(&self, run: &mut RunProgress) -> Result<ModelReply, RunEnd> {
         let tools = self.agent.catalog.tools();
         let definitions: Vec<_> = tools.iter().map(|tool| &tool.definition).collect();
-        let prompt = Prompt { system: run.system.as_deref(), messages: &run.messages, tools: &definitions };
-        self.exchange(prompt, &mut run.warned).await
+        let RunProgress { system, messages, window, warned, .. } = run;
+        let whole = Prompt { system: system.as_deref(), messages, tools: &definitions };
+        if let (Some(compaction), Some(size)) = (self.agent.compaction, self.agent.model.context_window()) {
+            window.fit(whole, compaction, size).into_iter().for_each(|event| self.events.emit(event));
+        }
+        loop {
+            let sent = window.messages(whole.messages);
+            let prompt = Prompt { messages: &sent, ..whole };
+            match self.exchange(prompt, warned).await {
+                Ok(reply) => {
+                    window.learn(prompt, reply.usage);
+                    return Ok(reply);
+                }
+                // It ends: each time less is sent, until nothing more can give way.
+                Err(RunEnd::Failed(ModelError::ContextTooLong { message })) if self.agent.compaction.is_some() => {
+                    let Some(event) = window.halve(whole) else {
+                        return Err(RunEnd::Failed(ModelError::ContextTooLong { message }));
+                    };
+                    self.events.emit(event);
+                }
+                Err(end) => return Err(end),
+            }
+        }
     }
 
     /// All calls of a turn, at the same time, in call order.

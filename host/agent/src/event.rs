@@ -29,6 +29,16 @@ pub enum RunEvent {
         /// What went wrong.
         reason: String,
     },
+    /// The conversation took too much of the model's window: from now on the model is sent less of it. The transcript
+    /// stays whole.
+    Compacted {
+        /// Tokens of the question before, estimated.
+        before_tokens: u64,
+        /// Tokens of the question now, estimated.
+        after_tokens: u64,
+        /// Messages that are not sent any more.
+        messages_left_out: usize,
+    },
     /// Something does not reach the model as it stands; each kind is told once for a run.
     Warning {
         /// What.

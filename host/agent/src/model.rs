@@ -16,6 +16,11 @@ pub trait Model: Send + Sync {
         "unknown"
     }
 
+    /// Tokens that question and answer may take together, where that is known.
+    fn context_window(&self) -> Option<u64> {
+        None
+    }
+
     /// Asks for the next turn. The stream ends with exactly one [`ModelEvent::Finished`] or with an error; a stream
     /// that ends without either was cut off.
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>>;

@@ -8,6 +8,7 @@ use crate::budget::RunLimit;
 use crate::call::{CallRecord, CallState, OpenCall};
 use crate::model::{ModelError, Usage, WarningKind};
 use crate::transcript::Message;
+use crate::window::Window;
 
 /// How a run ended, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,4 +158,6 @@ pub(crate) struct RunProgress {
     pub(crate) worked: std::time::Duration,
     /// The kinds of warnings that were told.
     pub(crate) warned: std::collections::BTreeSet<WarningKind>,
+    /// How much of the conversation is sent.
+    pub(crate) window: Window,
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[allow(dead_code, reason = "each file of tests uses a part of the stand-ins")]
 mod support;
 
 use std::sync::{Arc, Mutex};

@@ -122,6 +122,9 @@ pub(crate) struct RunArgs {
     /// The longest answer of the model, in tokens, reasoning included [default: the provider's]
     #[arg(long, value_name = "N")]
     pub(crate) output_tokens_max: Option<std::num::NonZeroU32>,
+    /// The model's window in tokens: a conversation that nears it is sent shorter [default: until the provider refuses]
+    #[arg(long, value_name = "N")]
+    pub(crate) context_tokens: Option<std::num::NonZeroU32>,
     /// How often the model may be asked
     #[arg(long, value_name = "N", default_value = "25")]
     pub(crate) turns_max: std::num::NonZeroU32,

@@ -58,6 +58,9 @@ impl Screen {
             RunEvent::Restarted { reason } => {
                 self.line(&format!("{} – the model starts this answer again", one_line(reason, PREVIEW_CHARS_MAX)));
             }
+            RunEvent::Compacted { before_tokens, after_tokens, .. } => self.line(&format!(
+                "the conversation is sent shorter: about {after_tokens} tokens instead of {before_tokens}"
+            )),
             RunEvent::Warning { warning } => self.line(&format!("warning: {}", printable(&warning.message))),
             RunEvent::ToolCall { call_id, name, arguments } => {
                 self.line(&format!("→ {} {}", one_line(name, 64), one_line(arguments, PREVIEW_CHARS_MAX)));

@@ -18,6 +18,8 @@ pub struct ModelOptions {
     pub vendor: Option<String>,
     /// The longest answer, in tokens.
     pub output_tokens_max: Option<u32>,
+    /// The model's window, in tokens; see [`ProviderOptions::context_tokens`].
+    pub context_tokens: Option<u32>,
     /// How answers are asked for.
     pub delivery: Delivery,
     /// Times and retries.
@@ -118,8 +120,9 @@ fn resolve(options: &ModelOptions, variable: &dyn Fn(&str) -> Option<String>) ->
     let model = model
         .or_else(|| vendor.default_model.map(str::to_owned))
         .ok_or(ConfigError::NoModel { vendor: vendor.name, models: vendor.models })?;
-    let ModelOptions { output_tokens_max, delivery, ref http, .. } = *options;
-    Ok(ProviderOptions { vendor, base_url, key, model, output_tokens_max, delivery, http: http.clone() })
+    let ModelOptions { output_tokens_max, context_tokens, delivery, ref http, .. } = *options;
+    let http = http.clone();
+    Ok(ProviderOptions { vendor, base_url, key, model, output_tokens_max, context_tokens, delivery, http })
 }
 
 struct Choice {

@@ -22,6 +22,7 @@ pub struct Provider {
     vendor: &'static Vendor,
     model: String,
     output_tokens_max: Option<u32>,
+    context_tokens: Option<u32>,
     delivery: Delivery,
     retry: RetryPolicy,
     client: Client,
@@ -40,6 +41,9 @@ pub struct ProviderOptions {
     pub model: String,
     /// The longest answer, in tokens, reasoning included; without it the vendor or the wire decides.
     pub output_tokens_max: Option<u32>,
+    /// The model's window: tokens that question and answer may take together. Without it a conversation is sent whole
+    /// until the vendor says that it is too long.
+    pub context_tokens: Option<u32>,
     /// How answers are asked for.
     pub delivery: Delivery,
     /// Times and retries.
@@ -83,6 +87,7 @@ impl ProviderOptions {
             key: None,
             model: model.into(),
             output_tokens_max: None,
+            context_tokens: None,
             delivery: Delivery::Streamed,
             http: HttpOptions::default(),
         })
@@ -96,9 +101,10 @@ impl Provider {
     /// [`ConfigError::KeyInClear`] when the key would travel unencrypted to another machine, and
     /// [`ConfigError::Http`] when TLS cannot be set up.
     pub fn new(options: ProviderOptions) -> Result<Self, ConfigError> {
-        let ProviderOptions { vendor, base_url, key, model, output_tokens_max, delivery, http } = options;
+        let ProviderOptions { vendor, base_url, key, model, output_tokens_max, context_tokens, delivery, http } =
+            options;
         let client = Client::new(base_url, key, vendor, &http)?;
-        Ok(Self { vendor, model, output_tokens_max, delivery, retry: http.retry, client })
+        Ok(Self { vendor, model, output_tokens_max, context_tokens, delivery, retry: http.retry, client })
     }
 
     /// The row of data that describes it.
@@ -121,6 +127,10 @@ impl Model for Provider {
 
     fn provider(&self) -> &str {
         self.vendor.convention_name()
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.context_tokens.map(u64::from)
     }
 
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {

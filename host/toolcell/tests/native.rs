@@ -1,4 +1,5 @@
 //! Tools that are functions of the program, beside components.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 

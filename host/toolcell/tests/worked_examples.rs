@@ -1,4 +1,5 @@
 //! The worked examples: what tools, suspensions and runs are for, each told with a real component.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

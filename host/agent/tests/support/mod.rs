@@ -1,5 +1,7 @@
 //! Stand-ins for the two traits that the loop needs: a model that plays replies, tools that are closures.
 
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,9 +17,15 @@ use toolcell_contract::{Definition, Outcome, Request, Suspension, ToolResult};
 /// One reply of the fake model.
 #[derive(Clone)]
 pub enum Reply {
-    Turn { text: &'static str, calls: Vec<(&'static str, &'static str)>, stop: StopReason },
+    Turn {
+        text: &'static str,
+        calls: Vec<(&'static str, &'static str)>,
+        stop: StopReason,
+    },
     CutOff(&'static str),
     Silent,
+    /// The provider says that the conversation does not fit.
+    TooLong,
 }
 
 pub fn say(text: &'static str) -> Reply {
@@ -30,6 +38,7 @@ pub fn call(calls: &[(&'static str, &'static str)]) -> Reply {
 
 /// A model that plays replies in order, and remembers what it was sent.
 pub struct FakeModel {
+    pub window: Option<u64>,
     replies: Mutex<Vec<Reply>>,
     pub sent: Mutex<Vec<Vec<Message>>>,
 }
@@ -37,13 +46,17 @@ pub struct FakeModel {
 impl FakeModel {
     pub fn new(replies: &[Reply]) -> Arc<Self> {
         let replies = replies.iter().rev().cloned().collect();
-        Arc::new(Self { replies: Mutex::new(replies), sent: Mutex::default() })
+        Arc::new(Self { window: None, replies: Mutex::new(replies), sent: Mutex::default() })
     }
 }
 
 impl Model for FakeModel {
     fn name(&self) -> &str {
         "fake"
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.window
     }
 
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
@@ -54,6 +67,9 @@ impl Model for FakeModel {
             Reply::Turn { text, calls, stop } => (text, calls, stop),
             Reply::CutOff(text) => return stream::iter([Ok(ModelEvent::Text(text.into()))]).boxed(),
             Reply::Silent => return stream::pending().boxed(),
+            Reply::TooLong => {
+                return stream::iter([Err(ModelError::ContextTooLong { message: "too long".into() })]).boxed();
+            }
         };
         let calls = calls.iter().enumerate().map(|(index, (name, arguments))| CallRequest {
             id: format!("call_{turn}_{index}"),

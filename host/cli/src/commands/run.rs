@@ -70,6 +70,7 @@ fn model(args: &RunArgs) -> anyhow::Result<Arc<dyn Model>> {
         model: args.model.clone(),
         base_url: args.base_url.clone(),
         output_tokens_max: args.output_tokens_max.map(NonZeroU32::get),
+        context_tokens: args.context_tokens.map(NonZeroU32::get),
         delivery: if args.no_stream { Delivery::Whole } else { Delivery::Streamed },
         ..ModelOptions::default()
     };

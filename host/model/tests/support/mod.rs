@@ -25,6 +25,7 @@ pub fn options(server: &Server) -> ProviderOptions {
         key: Some(ApiKey::new(KEY).unwrap()),
         model: "gpt-x".to_owned(),
         output_tokens_max: None,
+        context_tokens: None,
         delivery: Delivery::Streamed,
         http: HttpOptions {
             connect_timeout: Duration::from_secs(5),
