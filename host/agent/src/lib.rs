@@ -10,6 +10,7 @@ mod budget;
 mod call;
 mod catalog;
 mod compaction;
+mod conversation;
 mod estimate;
 mod event;
 mod hooks;
@@ -30,6 +31,9 @@ pub use budget::{Budget, RunLimit};
 pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall, fresh_call_id};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
 pub use compaction::Compaction;
+pub use conversation::{
+    Conversation, ConversationError, ConversationOptions, Conversations, QUEUE_MAX, SendRequest, WhilePending,
+};
 pub use event::{EventSink, NoEvents, RunEvent};
 pub use hooks::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, ReplyEdit, SentPrompt};
 pub use measured::Measured;

@@ -122,7 +122,7 @@ impl Serialize for RunResult {
 }
 
 /// A run that waits: nothing but data, and everything that is needed to go on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SuspendedRun {
     pub(crate) progress: RunProgress,
     /// The calls of the last turn, in call order.
