@@ -95,7 +95,7 @@ impl Agent {
 
     /// The same agent with someone who is asked when a call suspends.
     #[must_use]
-    pub fn with_answerer(self, answerer: impl Answerer + 'static) -> Self {
+    pub fn wait_for(self, answerer: impl Answerer + 'static) -> Self {
         Self { answerer: Arc::new(answerer), ..self }
     }
 

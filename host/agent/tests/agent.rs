@@ -100,7 +100,7 @@ async fn what_cannot_run_goes_back_to_the_model_as_a_result() {
 #[tokio::test]
 async fn a_yes_runs_the_tool_once_more_and_the_run_is_done() {
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", r#"{"n":1}"#)]), say("ready")]);
-    stage.agent = stage.agent.with_answerer(approve);
+    stage.agent = stage.agent.wait_for(approve);
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!((result.status(), result.turns), (RunStatus::Done, 2));
     assert_eq!(result.tool_calls[0].ending, ToolResult::ok("approved: gpu").into());
@@ -114,7 +114,7 @@ async fn a_yes_runs_the_tool_once_more_and_the_run_is_done() {
 #[tokio::test]
 async fn a_no_is_an_error_result_and_the_run_goes_on() {
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("then not")]);
-    stage.agent = stage.agent.with_answerer(decline);
+    stage.agent = stage.agent.wait_for(decline);
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!(result.status(), RunStatus::Done);
     assert_eq!(result.tool_calls[0].ending, ending("declined/expired: Use the gpu?", FailureCode::Declined));
@@ -126,7 +126,7 @@ async fn a_no_is_an_error_result_and_the_run_goes_on() {
 async fn a_tool_that_asks_again_is_unresolved() {
     let catalog = FakeCatalog::default().with("nag", |_| async { suspended("And now?") });
     let mut stage = Stage::new(catalog, &[call(&[("nag", "{}")]), say("stuck")]);
-    stage.agent = stage.agent.with_answerer(approve);
+    stage.agent = stage.agent.wait_for(approve);
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!(result.tool_calls[0].ending, ending("unresolved: And now?", FailureCode::Unresolved));
     assert_eq!((stage.times_called("nag"), result.status()), (2, RunStatus::Done));
@@ -142,7 +142,7 @@ async fn a_question_that_lapses_while_it_is_asked_is_expired() {
         Outcome::Suspended(suspension)
     });
     let mut stage = Stage::new(catalog, &[call(&[("late", "{}")]), say("too late")]);
-    stage.agent = stage.agent.with_answerer(|_| std::future::pending());
+    stage.agent = stage.agent.wait_for(|_| std::future::pending());
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!(result.tool_calls[0].ending, ending("declined/expired: Now?", FailureCode::Expired));
 }
@@ -151,7 +151,7 @@ async fn a_question_that_lapses_while_it_is_asked_is_expired() {
 async fn the_person_sees_what_the_host_recorded() {
     let (sent, mut seen) = tokio::sync::mpsc::channel(1);
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", r#"{"n":7}"#)]), say("")]);
-    stage.agent = stage.agent.with_answerer(move |question: Question| {
+    stage.agent = stage.agent.wait_for(move |question: Question| {
         let sent = sent.clone();
         async move {
             sent.send(question.clone()).await.unwrap();
@@ -198,7 +198,7 @@ async fn with_nobody_there_the_run_waits_and_every_answer_runs_its_own_call() {
 #[tokio::test]
 async fn an_answer_to_another_question_leaves_the_call_open() {
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")])]);
-    stage.agent = stage.agent.with_answerer(|_| async { Some(Answer::approve("pnd-other")) });
+    stage.agent = stage.agent.wait_for(|_| async { Some(Answer::approve("pnd-other")) });
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!((result.status(), stage.times_called("gpu")), (RunStatus::Pending, 1));
 }
@@ -280,7 +280,7 @@ async fn a_tool_that_never_ends_ends_with_the_time_of_the_run() {
 async fn the_time_of_a_person_is_not_the_time_of_the_run() {
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
     stage.agent = stage.agent.with_budget(Budget { time_max: Duration::from_secs(60), ..Budget::default() });
-    stage.agent = stage.agent.with_answerer(|question: Question| async {
+    stage.agent = stage.agent.wait_for(|question: Question| async {
         tokio::time::sleep(Duration::from_secs(3_600)).await;
         approve(question).await
     });
@@ -300,7 +300,7 @@ async fn calls_beyond_the_limit_of_a_turn_are_busy() {
 async fn a_cancelled_run_ends_its_calls_and_stays_balanced() {
     let catalog = FakeCatalog::default().with_gpu().with("stuck", |_| std::future::pending());
     let mut stage = Stage::new(catalog, &[call(&[("stuck", "{}"), ("gpu", "{}")])]);
-    stage.agent = stage.agent.with_answerer(|_| std::future::pending());
+    stage.agent = stage.agent.wait_for(|_| std::future::pending());
     let request = stage.request();
     let cancel = request.cancel.clone();
     let running = stage.agent.run(request);
@@ -335,7 +335,7 @@ async fn a_result_in_json_has_the_keys_of_a_run() {
     assert_eq!(json["usage"], serde_json::json!({"inputTokens": 10, "outputTokens": 5}));
 
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", r#"{"n":1}"#)]), say("ok")]);
-    stage.agent = stage.agent.with_answerer(approve);
+    stage.agent = stage.agent.wait_for(approve);
     let json = serde_json::to_value(stage.agent.run(stage.request()).await.unwrap()).unwrap();
     let mut record = json["toolCalls"][0].clone();
     assert!(record["callId"].as_str().unwrap().starts_with("run-"));

@@ -242,7 +242,7 @@ async fn after_a_yes_to_a_hook_the_tool_runs_once_and_knows_of_no_answer() {
         BeforeTool::Suspend(Request::approval("Sure?").with_id("mine"))
     });
     let mut stage = stage(FakeCatalog::default().with_echo(), "echo", vec![ask]);
-    stage.agent = stage.agent.with_answerer(|question: Question| async move {
+    stage.agent = stage.agent.wait_for(|question: Question| async move {
         assert_eq!((question.asker, question.tool.as_str()), (Asker::Hook, "echo"));
         assert!(question.request.id.starts_with("pnd-"), "the id is the host's");
         Some(Answer::approve(question.request.id))
@@ -258,9 +258,8 @@ async fn after_a_yes_to_a_hook_the_tool_runs_once_and_knows_of_no_answer() {
 async fn after_a_no_to_a_hook_the_tool_does_not_run() {
     let ask = before_tool(|_| BeforeTool::Suspend(Request::approval("Sure?")));
     let mut stage = stage(FakeCatalog::default().with_echo(), "echo", vec![ask]);
-    stage.agent = stage
-        .agent
-        .with_answerer(|question: Question| async { Some(Answer::decline(question.request.id, "declined")) });
+    stage.agent =
+        stage.agent.wait_for(|question: Question| async { Some(Answer::decline(question.request.id, "declined")) });
     let result = run(&stage).await;
     let record = &result.tool_calls[0];
     assert_eq!((record.ending.code, stage.times_called("echo")), (Some(FailureCode::Declined), 0));
@@ -274,7 +273,7 @@ async fn every_hook_may_ask_and_then_the_tool_its_own_question() {
     let change = before_tool(|_| BeforeTool::RunWith(object(json!({"n": 9}))));
     let second = before_tool(|_| BeforeTool::Suspend(Request::approval("Second?")));
     let mut stage = stage(FakeCatalog::default().with_gpu(), "gpu", vec![first, change, second]);
-    stage.agent = stage.agent.with_answerer(move |question: Question| {
+    stage.agent = stage.agent.wait_for(move |question: Question| {
         note(format!("{:?} {} {}", question.asker, question.request.prompt, question.arguments));
         async move { Some(Answer::approve(question.request.id)) }
     });

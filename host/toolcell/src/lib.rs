@@ -1,30 +1,75 @@
 //! Toolcell as a library: a directory of tools, a model, and who answers, wired together.
 //!
+//! This whole program runs offline, because its model plays a script:
+//!
 //! ```
 //! use std::sync::Arc;
 //!
-//! use toolcell::contract::Answer;
+//! use futures::StreamExt as _;
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use toolcell::contract::{Answer, CallContext, Request, ToolResult};
 //! use toolcell::model::ScriptedModel;
-//! use toolcell::{Host, HostOptions, Question, RunRequest, RunStatus};
+//! use toolcell::{CancellationToken, Host, HostOptions, NativeTool, Question, RunEnd, RunEvent, RunRequest, RunStatus};
 //!
-//! # let directory = tempfile::tempdir()?;
-//! # let tools = directory.path();
-//! # tokio::runtime::Runtime::new()?.block_on(async {
-//! // Every .wasm file in `tools` is a tool now.
-//! let host = Host::open(tools, HostOptions::default()).await?;
-//! // A model that plays a script; `model::provider_from_environment` finds a real one.
-//! let model = ScriptedModel::from_json(r#"{"turns": [{"say": "2 + 2 is 4."}]}"#)?;
-//! // Who is asked when a tool waits. This one agrees to everything.
-//! let agent = host
-//!     .agent(Arc::new(model))
-//!     .with_answerer(|question: Question| async move { Some(Answer::approve(question.request.id)) });
+//! /// The arguments of a tool; the model reads these comments.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Mail {
+//!     /// Whom it goes to.
+//!     to: String,
+//! }
 //!
-//! let result = agent.run(RunRequest::prompt("What is 2 + 2?")).await?;
-//! assert_eq!((result.status(), result.text.as_str()), (RunStatus::Done, "2 + 2 is 4."));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! # })?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! /// A tool that is part of this program. It asks before it does anything.
+//! async fn send_mail(mail: Mail, call: CallContext) -> ToolResult {
+//!     match call.answer {
+//!         None => ToolResult::pending(Request::approval(format!("Send a mail to {}?", mail.to))),
+//!         Some(_yes) => ToolResult::ok(format!("sent to {}", mail.to)),
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // Every .wasm file in the directory is a tool, and this program's function is one beside them.
+//!     let tools = std::env::temp_dir().join("toolcell-example");
+//!     std::fs::create_dir_all(&tools)?;
+//!     let host = Host::open(&tools, HostOptions::default())
+//!         .await?
+//!         .with_tool(NativeTool::new("send_mail", "Sends a mail.", send_mail)?);
+//!
+//!     // `model::provider_from_environment` finds a real one.
+//!     let model = ScriptedModel::from_json(
+//!         r#"{"turns": [
+//!             {"calls": [{"tool": "send_mail", "arguments": {"to": "ada@example.org"}}]},
+//!             {"say": "It is sent."}
+//!         ]}"#,
+//!     )?;
+//!     let agent = host.agent(Arc::new(model));
+//!
+//!     // Nobody is there to ask, so the run waits. It is nothing but data then.
+//!     let result = agent.run(RunRequest::prompt("Write to Ada.")).await?;
+//!     assert_eq!(result.status(), RunStatus::Pending);
+//!     let RunEnd::Pending(waiting) = result.end else { return Err("it should wait".into()) };
+//!
+//!     // Later, somebody says yes: the very call goes on, and the rest of the run comes as a stream.
+//!     let answers = waiting.open().map(|call| Answer::approve(&call.request().id)).collect();
+//!     let mut stream = agent.stream_resumed(*waiting, answers, CancellationToken::new());
+//!     while let Some(event) = stream.next().await {
+//!         if let RunEvent::Text { text } = event {
+//!             print!("{text}");
+//!         }
+//!     }
+//!     let result = stream.result().await?;
+//!     assert_eq!((result.status(), result.text.as_str()), (RunStatus::Done, "It is sent."));
+//!     assert_eq!(result.tool_calls[0].ending.result, ToolResult::ok("sent to ada@example.org"));
+//!
+//!     // Or someone is there all the time: a terminal, a chat, a policy of your own.
+//!     let _agent = agent.wait_for(|question: Question| async move { Some(Answer::approve(question.request.id)) });
+//!     Ok(())
+//! }
 //! ```
+//!
+//! From here: [`Conversation`] for message after message, [`Hooks`] for rules of your own before and after the model and
+//! each tool, [`model::provider_from_environment`] for real models, `Otlp` (feature `otlp`) for traces.
 
 mod native;
 #[cfg(feature = "otlp")]
@@ -37,6 +82,11 @@ pub use native::{NativeTool, NativeToolError};
 #[cfg(feature = "otlp")]
 pub use otlp::{Otlp, OtlpError};
 pub use tokio_util::sync::CancellationToken;
+pub use toolcell_agent::{
+    AfterModel, AfterTool, BeforeModel, BeforeTool, Compaction, Conversation, ConversationError, ConversationOptions,
+    Conversations, Hooks, Measured, ModelReply, ModelWarning, PlannedCall, ReplyEdit, RunStream, SendRequest,
+    SentPrompt, StopReason, Usage, WarningKind, WhilePending,
+};
 pub use toolcell_agent::{
     Agent, Answerer, Budget, Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, EventSink,
     Execution, LogLine, LogSource, Message, Model, ModelError, ModelEvent, NoEvents, Nobody, Observer, OpenCall,

@@ -33,7 +33,7 @@ async fn run(host: &Host, calls: serde_json::Value) -> Vec<CallRecord> {
     let script = json!({"turns": [{"calls": calls}, {"say": "done"}]});
     let agent = host
         .agent(Arc::new(ScriptedModel::from_json(&script.to_string()).unwrap()))
-        .with_answerer(|question: toolcell::Question| async move { Some(Answer::approve(question.request.id)) });
+        .wait_for(|question: toolcell::Question| async move { Some(Answer::approve(question.request.id)) });
     let result = agent.run(RunRequest::prompt("go")).await.unwrap();
     assert_eq!(result.status(), RunStatus::Done);
     result.tool_calls

@@ -108,7 +108,7 @@ async fn run(wire: &Wire, delivery: Delivery, recorder: &Recorder) -> (RunResult
     let agent = host()
         .await
         .agent(Arc::new(provider.unwrap()))
-        .with_answerer(|question: Question| async move { Some(Answer::approve(question.request.id)) });
+        .wait_for(|question: Question| async move { Some(Answer::approve(question.request.id)) });
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&events);
     let sink = Arc::new(move |event: RunEvent| sink.lock().unwrap().push(event));

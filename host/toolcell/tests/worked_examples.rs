@@ -91,7 +91,7 @@ async fn run_with_gpu(
     let host = host().await;
     let model = script(json!([{"calls": [{"tool": "gpu", "arguments": {}}]}, {"say": "So be it."}]));
     let asked = Arc::new(AtomicUsize::new(0));
-    let agent: Agent = host.agent(model).with_answerer({
+    let agent: Agent = host.agent(model).wait_for({
         let asked = Arc::clone(&asked);
         move |question: Question| {
             asked.fetch_add(1, Ordering::Relaxed);

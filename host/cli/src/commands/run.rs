@@ -30,7 +30,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let screen = Arc::new(Screen::for_run(if args.log { Log::Shown } else { Log::Hidden }));
     let agent = host
         .agent(model)
-        .with_answerer(answerer(&args.asking, &screen))
+        .wait_for(answerer(&args.asking, &screen))
         .with_budget(Budget { turns_max: args.turns_max, ..Budget::default() });
     if let Some(dir) = &args.save_parts {
         make_directory(dir)?;
