@@ -24,6 +24,7 @@
 
 mod ask;
 mod base_url;
+mod call;
 mod chat;
 mod client;
 mod echo;
@@ -32,6 +33,7 @@ mod key;
 mod media;
 mod provider;
 mod provider_error;
+mod responses;
 mod retry;
 #[cfg(test)]
 #[path = "../tests/support/schema.rs"]
@@ -46,6 +48,7 @@ pub use chat::{ChatQuirks, MediaSupport, ReasoningEcho};
 pub use environment::{ConfigError, ModelOptions, provider_from_environment};
 pub use key::{ApiKey, KeyError};
 pub use provider::{HttpOptions, Provider, ProviderOptions};
+pub use responses::ResponsesQuirks;
 pub use retry::RetryPolicy;
 pub use script::{
     Expectation, ExpectedResult, FailureKind, Script, ScriptError, ScriptedArguments, ScriptedCall, ScriptedFailure,

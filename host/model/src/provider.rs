@@ -11,6 +11,7 @@ use crate::chat::ChatExchange;
 use crate::client::Client;
 use crate::environment::ConfigError;
 use crate::key::ApiKey;
+use crate::responses::ResponsesExchange;
 use crate::retry::RetryPolicy;
 use crate::vendor::{Vendor, Wire};
 
@@ -100,9 +101,13 @@ impl Model for Provider {
     }
 
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
+        let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
         match &self.vendor.wire {
+            Wire::Responses(quirks) => {
+                let exchange = ResponsesExchange::new(prompt, &self.model, quirks, output_tokens_max, delivery);
+                ask(&self.client, &self.retry, exchange)
+            }
             Wire::Chat(quirks) => {
-                let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
                 let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max, delivery };
                 ask(&self.client, &self.retry, exchange)
             }

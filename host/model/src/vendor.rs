@@ -4,6 +4,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
 use crate::base_url::BaseUrl;
 use crate::chat::{ChatQuirks, MediaSupport, ReasoningEcho};
+use crate::responses::ResponsesQuirks;
 
 /// A company or a program that serves models.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,26 +39,28 @@ pub struct KeyUse {
 pub enum Wire {
     /// OpenAI chat completions.
     Chat(ChatQuirks),
+    /// OpenAI Responses.
+    Responses(ResponsesQuirks),
 }
 
 impl Wire {
     /// The header that carries the key, and what stands before the key in it.
     pub(crate) fn key_header(&self) -> (HeaderName, &'static str) {
         match self {
-            Self::Chat(_) => (AUTHORIZATION, "Bearer "),
+            Self::Chat(_) | Self::Responses(_) => (AUTHORIZATION, "Bearer "),
         }
     }
 
     /// Headers that every request has.
     pub(crate) fn headers(&self) -> HeaderMap {
         match self {
-            Self::Chat(_) => HeaderMap::new(),
+            Self::Chat(_) | Self::Responses(_) => HeaderMap::new(),
         }
     }
 }
 
 /// All vendors that are known by name.
-pub static VENDORS: [Vendor; 7] = [
+pub static VENDORS: [Vendor; 10] = [
     Vendor {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -68,6 +71,15 @@ pub static VENDORS: [Vendor; 7] = [
             media: MediaSupport::ALL,
             call_id_chars_max: Some(40),
         }),
+        default_model: None,
+        models: "https://developers.openai.com/api/docs/models",
+    },
+    // After `openai`, whose address and key it shares: it is used when it is named.
+    Vendor {
+        name: "openai-responses",
+        base_url: "https://api.openai.com/v1",
+        key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
+        wire: Wire::Responses(ResponsesQuirks::OPENAI),
         default_model: None,
         models: "https://developers.openai.com/api/docs/models",
     },
@@ -107,6 +119,18 @@ pub static VENDORS: [Vendor; 7] = [
         models: "`ollama list`",
     },
     Vendor {
+        name: "ollama-responses",
+        base_url: "http://localhost:11434/v1",
+        key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
+        wire: Wire::Responses(ResponsesQuirks {
+            images: &["image/png", "image/jpeg", "image/webp"],
+            pdf: false,
+            ..ResponsesQuirks::OPENAI
+        }),
+        default_model: None,
+        models: "`ollama list`",
+    },
+    Vendor {
         name: "lmstudio",
         base_url: "http://localhost:1234/v1",
         key: KeyUse { variable: "LM_API_TOKEN", is_required: false },
@@ -128,6 +152,19 @@ pub static VENDORS: [Vendor; 7] = [
                 ..MediaSupport::NONE
             },
             ..ChatQuirks::COMPATIBLE
+        }),
+        // The server holds one model and does not look at the name.
+        default_model: Some("default"),
+        models: "http://localhost:8080/v1/models",
+    },
+    Vendor {
+        name: "llamacpp-responses",
+        base_url: "http://localhost:8080/v1",
+        key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
+        wire: Wire::Responses(ResponsesQuirks {
+            images: &["image/png", "image/jpeg", "image/gif"],
+            pdf: false,
+            media_in_results: false,
         }),
         // The server holds one model and does not look at the name.
         default_model: Some("default"),

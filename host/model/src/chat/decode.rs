@@ -11,15 +11,13 @@ use serde_json::{Map, Value, json};
 use toolcell_agent::{AssistantTurn, ModelError, ModelEvent, ModelReply, StopReason, Usage, Verbatim};
 
 use super::WIRE;
-use super::calls::{Calls, CallsError, Numbering};
+use super::calls::{Calls, Numbering};
 use super::reasoning::Reasoning;
 use crate::ask::{Decode, Progress};
+use crate::call::CallsError;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
-
-/// Characters of an event that are quoted when it cannot be read.
-const QUOTE_CHARS_MAX: usize = 80;
 
 /// A response as it is put together.
 pub(crate) struct Decoder {
@@ -156,10 +154,7 @@ impl Decode for Decoder {
             "" => Ok(Progress::More),
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let chunk = serde_json::from_str(data).map_err(|e| {
-                    let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
-                    Failed::bad_response(format!("an event is not JSON ({e}): {begin}"))
-                })?;
+                let chunk = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
                 self.chunk(&chunk, out).map(|()| Progress::More)
             }
         }
