@@ -135,8 +135,13 @@ impl Decoder {
     fn take_finish_reason(&mut self, choice: &Value) -> Result<(), Failed> {
         let text = |key: &str| choice.get(key).and_then(Value::as_str).filter(|reason| !reason.is_empty());
         let reason = text("finish_reason");
-        // OpenRouter may say "stop" where the model behind it failed; DeepSeek has a word of its own.
-        let failed = |reason| matches!(reason, Some("error" | "insufficient_system_resource"));
+        // OpenRouter may say "stop" where the model behind it failed; DeepSeek and Gemini have words of their own.
+        let failed = |reason: Option<&str>| {
+            reason.is_some_and(|reason| {
+                matches!(reason, "error" | "insufficient_system_resource")
+                    || reason.to_ascii_uppercase().contains("MALFORMED_FUNCTION_CALL")
+            })
+        };
         if failed(reason) || failed(text("native_finish_reason")) {
             let error = ProviderError { message: "the model broke off".to_owned(), ..ProviderError::default() };
             return Err(error.classify(200, RetryHints::default()));
