@@ -37,6 +37,12 @@ pub(crate) trait Exchange: Send {
     /// The body of the request.
     fn encode(&self, media: MediaUse) -> RequestBody;
 
+    /// Gives up a part of the request that the provider refused, where the wire knows of one that it can do without;
+    /// each part once. Whether the request is worth sending again.
+    fn concede(&mut self, _refused: &Failed) -> bool {
+        false
+    }
+
     /// A fresh decoder; each attempt has its own.
     fn decoder(&self) -> Self::Decoder;
 }
@@ -97,11 +103,13 @@ pub(crate) fn ask<'a, E: Exchange + 'a>(
     policy: &'a RetryPolicy,
     exchange: E,
 ) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
-    let body = exchange.encode(MediaUse::Sent);
+    let media = MediaUse::Sent;
+    let body = exchange.encode(media);
     let mut ask = Ask {
         client,
         policy,
         exchange,
+        media,
         body,
         queue: VecDeque::new(),
         phase: Phase::Send,
@@ -117,6 +125,7 @@ struct Ask<'a, E: Exchange> {
     client: &'a Client,
     policy: &'a RetryPolicy,
     exchange: E,
+    media: MediaUse,
     body: RequestBody,
     queue: VecDeque<ModelEvent>,
     phase: Phase<E::Decoder>,
@@ -163,10 +172,15 @@ impl<E: Exchange> Ask<'_, E> {
         }
     }
 
-    /// What comes after a failure, whose words are clean: the same again, the same without media, or the error.
+    /// What comes after a failure, whose words are clean: the same again, the same without what was refused, or the
+    /// error.
     async fn recover(&mut self, failed: Failed) -> Phase<E::Decoder> {
-        if self.body.media.sent > 0 && failed.is_about_media() {
-            self.body = self.exchange.encode(MediaUse::Described);
+        let is_conceded = self.exchange.concede(&failed);
+        if !is_conceded && self.body.media.sent > 0 && failed.is_about_media() {
+            self.media = MediaUse::Described;
+        }
+        if is_conceded || self.media == MediaUse::Described && self.body.media.sent > 0 {
+            self.body = self.exchange.encode(self.media);
             self.restart(&failed);
             return Phase::Send;
         }

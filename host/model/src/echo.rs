@@ -1,7 +1,8 @@
 //! What goes back to a provider: ids, names, arguments and outputs, made so that none refuses them.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolcell_agent::ToolReply;
+use toolcell_contract::Definition;
 use toolcell_contract::limits::{ARGUMENTS_BYTES_MAX, NAME_BYTES_MAX};
 
 /// What a model reads where a tool said nothing: several servers refuse a message without content.
@@ -50,6 +51,16 @@ pub(crate) fn output_of(reply: &ToolReply) -> String {
         (true, false) => format!("Error: {output}"),
         (false, _) => output.clone(),
     }
+}
+
+/// The schema of a tool's arguments: OpenAI refuses an object without `properties`; the dialect says nothing to a model.
+pub(crate) fn parameters(tool: &Definition) -> Value {
+    let mut parameters = tool.input_schema.clone();
+    if let Some(schema) = parameters.as_object_mut() {
+        schema.entry("properties").or_insert_with(|| json!({}));
+        schema.shift_remove("$schema");
+    }
+    parameters
 }
 
 /// Adds a line to a text.

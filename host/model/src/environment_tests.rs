@@ -114,9 +114,23 @@ fn a_vendor_can_be_named() {
     assert_eq!(find(&named("vllm"), &[]), ok("vllm", "http://localhost:8000/v1", "m/n", Key::None));
     assert_eq!(
         find(&named("acme"), &[]).unwrap_err(),
-        "there is no vendor \"acme\": use one of openai, anthropic, gemini, openrouter, deepseek, ollama, lmstudio, llamacpp, \
-         vllm, anthropic-compatible, or give --base-url"
+        "there is no vendor \"acme\": use one of openai, openai-responses, anthropic, gemini, openrouter, deepseek, ollama, \
+         ollama-responses, lmstudio, llamacpp, llamacpp-responses, vllm, anthropic-compatible, or give --base-url"
     );
+}
+
+#[test]
+fn openai_responses_is_used_when_it_is_named_and_only_then() {
+    let named = ModelOptions { vendor: Some("openai-responses".into()), ..options("gpt-x", "") };
+    let home = "https://api.openai.com/v1";
+    assert_eq!(find(&named, &[OPENAI]), ok("openai-responses", home, "gpt-x", Key::Sent));
+    let there = ModelOptions { base_url: Some("https://gateway.example.org/v1".into()), ..named };
+    assert_eq!(find(&there, &[OPENAI]), ok("openai-responses", "https://gateway.example.org/v1", "gpt-x", Key::Sent));
+    assert_eq!(find(&options("openai-responses/gpt-x", ""), &[OPENAI]).unwrap().0, "openai-responses");
+    assert_eq!(find(&options("gpt-x", home), &[OPENAI]).unwrap().0, "openai");
+    let local = "http://localhost:11434/v1";
+    assert_eq!(find(&options("llama3.2", local), &[]).unwrap().0, "ollama");
+    assert_eq!(find(&options("ollama-responses/m", ""), &[]), ok("ollama-responses", local, "m", Key::None));
 }
 
 #[test]

@@ -25,6 +25,7 @@
 mod anthropic;
 mod ask;
 mod base_url;
+mod call;
 mod chat;
 mod client;
 mod echo;
@@ -34,6 +35,7 @@ mod key;
 mod media;
 mod provider;
 mod provider_error;
+mod responses;
 mod retry;
 #[cfg(test)]
 #[path = "../tests/support/schema.rs"]
@@ -50,6 +52,7 @@ pub use client::install_tls;
 pub use environment::{ConfigError, ModelOptions, provider_from_environment};
 pub use key::{ApiKey, KeyError};
 pub use provider::{HttpOptions, Provider, ProviderOptions};
+pub use responses::ResponsesQuirks;
 pub use retry::RetryPolicy;
 pub use script::{
     Expectation, ExpectedResult, FailureKind, Script, ScriptError, ScriptedArguments, ScriptedCall, ScriptedFailure,

@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::environment::ConfigError;
 use crate::gemini::GeminiExchange;
 use crate::key::ApiKey;
+use crate::responses::ResponsesExchange;
 use crate::retry::RetryPolicy;
 use crate::vendor::{Vendor, Wire};
 
@@ -136,6 +137,10 @@ impl Model for Provider {
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
         let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
         match &self.vendor.wire {
+            Wire::Responses(quirks) => {
+                let exchange = ResponsesExchange::new(prompt, &self.model, quirks, output_tokens_max, delivery);
+                ask(&self.client, &self.retry, exchange)
+            }
             Wire::Chat(quirks) => {
                 let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max, delivery };
                 ask(&self.client, &self.retry, exchange)

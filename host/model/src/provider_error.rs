@@ -10,6 +10,9 @@ use crate::retry::{Retry, RetryHints};
 /// Characters of a provider's words that are shown. An HTML page or an echoed request says no more than its beginning.
 const MESSAGE_CHARS_MAX: usize = 500;
 
+/// Characters of an event that are quoted when it cannot be read.
+const QUOTE_CHARS_MAX: usize = 80;
+
 /// Codes and types of a spent budget: HTTP 429 like a rate limit, but waiting does not help.
 const BUDGET_CODES: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
@@ -57,6 +60,25 @@ const CODE_STATUS: [(&str, u16); 16] = [
     ("overloaded_error", 529),
 ];
 
+/// Codes of OpenAI Responses for a prompt that it cannot use; they come inside a stream, where no status says so.
+const PROMPT_CODES: [&str; 15] = [
+    "invalid_prompt",
+    "invalid_image",
+    "invalid_image_format",
+    "invalid_base64_image",
+    "invalid_image_url",
+    "invalid_image_mode",
+    "image_too_large",
+    "image_too_small",
+    "image_parse_error",
+    "image_content_policy_violation",
+    "image_file_too_large",
+    "image_file_not_found",
+    "unsupported_image_media_type",
+    "empty_image_file",
+    "failed_to_download_image",
+];
+
 /// Words of the servers about media that a model cannot take.
 const MEDIA_WORDS: [&str; 7] = ["image", "audio", "vision", "multimodal", "multi-modal", "file", "pdf"];
 
@@ -96,6 +118,12 @@ impl Failed {
     /// A response that is not what it should be.
     pub(crate) fn bad_response(message: impl Into<String>) -> Self {
         Self::for_good(ModelError::BadResponse { message: message.into() })
+    }
+
+    /// An event of a stream that is not JSON.
+    pub(crate) fn not_json(error: &serde_json::Error, data: &str) -> Self {
+        let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
+        Self::bad_response(format!("an event is not JSON ({error}): {begin}"))
     }
 
     /// Whether the provider may have refused the media of the request rather than the request.
@@ -142,7 +170,9 @@ impl ProviderError {
         let number = error.get("code").and_then(Value::as_u64).or_else(|| error.get("status")?.as_u64());
         let codes = ["code", "type", "status"].into_iter().filter_map(text).chain(detail_codes(error));
         let codes: Vec<_> = codes.map(str::to_ascii_lowercase).collect();
-        let named = CODE_STATUS.iter().find(|(code, _)| codes.iter().any(|own| own == code));
+        let is_code = |code: &str| codes.iter().any(|own| own == code);
+        let of_prompt = PROMPT_CODES.iter().any(|code| is_code(code)).then_some(400);
+        let named = CODE_STATUS.iter().find(|(code, _)| is_code(code)).map(|(_, status)| *status).or(of_prompt);
         let mut message = match error {
             Value::String(message) => message.clone(),
             _ => text("message")
@@ -155,7 +185,7 @@ impl ProviderError {
             message = format!("{message}: {raw}");
         }
         let status = number.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n));
-        let status = status.or_else(|| named.map(|(_, status)| *status));
+        let status = status.or(named);
         Self { status, codes, message, after: retry_info(error) }
     }
 

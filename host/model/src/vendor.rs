@@ -5,6 +5,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use crate::anthropic::{AnthropicKey, AnthropicQuirks};
 use crate::base_url::BaseUrl;
 use crate::chat::{ChatQuirks, MediaSupport, ReasoningEcho};
+use crate::responses::ResponsesQuirks;
 
 /// A company or a program that serves models.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct KeyUse {
 pub enum Wire {
     /// OpenAI chat completions.
     Chat(ChatQuirks),
+    /// OpenAI Responses.
+    Responses(ResponsesQuirks),
     /// Gemini `generateContent`.
     Gemini,
     /// Anthropic Messages.
@@ -62,7 +65,7 @@ impl Wire {
     /// The header that carries the key, and what stands before the key in it.
     pub(crate) fn key_header(&self) -> (HeaderName, &'static str) {
         match self {
-            Self::Chat(_) => (AUTHORIZATION, "Bearer "),
+            Self::Chat(_) | Self::Responses(_) => (AUTHORIZATION, "Bearer "),
             Self::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
             Self::Anthropic(quirks) => match quirks.key {
                 AnthropicKey::ApiKey => (HeaderName::from_static("x-api-key"), ""),
@@ -74,7 +77,7 @@ impl Wire {
     /// Headers that every request has.
     pub(crate) fn headers(&self) -> HeaderMap {
         match self {
-            Self::Chat(_) | Self::Gemini => HeaderMap::new(),
+            Self::Chat(_) | Self::Responses(_) | Self::Gemini => HeaderMap::new(),
             Self::Anthropic(quirks) => {
                 let name = HeaderName::from_static("anthropic-version");
                 HeaderMap::from_iter([(name, HeaderValue::from_static(quirks.version))])
@@ -84,7 +87,7 @@ impl Wire {
 }
 
 /// All vendors that are known by name.
-pub static VENDORS: [Vendor; 10] = [
+pub static VENDORS: [Vendor; 13] = [
     Vendor {
         name: "openai",
         base_url: "https://api.openai.com/v1",
@@ -95,6 +98,15 @@ pub static VENDORS: [Vendor; 10] = [
             media: MediaSupport::ALL,
             call_id_chars_max: Some(40),
         }),
+        default_model: None,
+        models: "https://developers.openai.com/api/docs/models",
+    },
+    // After `openai`, whose address and key it shares: it is used when it is named.
+    Vendor {
+        name: "openai-responses",
+        base_url: "https://api.openai.com/v1",
+        key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
+        wire: Wire::Responses(ResponsesQuirks::OPENAI),
         default_model: None,
         models: "https://developers.openai.com/api/docs/models",
     },
@@ -150,6 +162,18 @@ pub static VENDORS: [Vendor; 10] = [
         models: "`ollama list`",
     },
     Vendor {
+        name: "ollama-responses",
+        base_url: "http://localhost:11434/v1",
+        key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
+        wire: Wire::Responses(ResponsesQuirks {
+            images: &["image/png", "image/jpeg", "image/webp"],
+            pdf: false,
+            ..ResponsesQuirks::OPENAI
+        }),
+        default_model: None,
+        models: "`ollama list`",
+    },
+    Vendor {
         name: "lmstudio",
         base_url: "http://localhost:1234/v1",
         key: KeyUse { variable: "LM_API_TOKEN", is_required: false },
@@ -171,6 +195,19 @@ pub static VENDORS: [Vendor; 10] = [
                 ..MediaSupport::NONE
             },
             ..ChatQuirks::COMPATIBLE
+        }),
+        // The server holds one model and does not look at the name.
+        default_model: Some("default"),
+        models: "http://localhost:8080/v1/models",
+    },
+    Vendor {
+        name: "llamacpp-responses",
+        base_url: "http://localhost:8080/v1",
+        key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
+        wire: Wire::Responses(ResponsesQuirks {
+            images: &["image/png", "image/jpeg", "image/gif"],
+            pdf: false,
+            media_in_results: false,
         }),
         // The server holds one model and does not look at the name.
         default_model: Some("default"),

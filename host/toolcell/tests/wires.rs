@@ -39,8 +39,8 @@ macro_rules! stories {
 stories! {
     the_story_over_chat_completions: CHAT, Delivery::Streamed;
     the_story_over_chat_completions_whole: CHAT, Delivery::Whole;
-    // the_story_over_responses: RESPONSES, Delivery::Streamed;
-    // the_story_over_responses_whole: RESPONSES, Delivery::Whole;
+    the_story_over_responses: RESPONSES, Delivery::Streamed;
+    the_story_over_responses_whole: RESPONSES, Delivery::Whole;
     the_story_over_anthropic: ANTHROPIC, Delivery::Streamed;
     the_story_over_anthropic_whole: ANTHROPIC, Delivery::Whole;
     the_story_over_gemini: GEMINI, Delivery::Streamed;

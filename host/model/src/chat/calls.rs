@@ -3,11 +3,7 @@
 use serde_json::{Map, Value, json};
 use toolcell_agent::{CallRequest, StopReason};
 
-/// Calls of one turn; OpenAI accepts no more when the turn goes back.
-pub(crate) const CALLS_MAX: usize = 128;
-
-/// Characters of an id that is made here.
-const FRESH_ID_CHARS: usize = 24;
+use crate::call::{CALLS_MAX, CallsError, arguments_text};
 
 /// The calls of one turn as they are collected.
 #[derive(Debug, Default)]
@@ -22,17 +18,6 @@ pub(super) enum Numbering {
     Given,
     /// By the place in the list: a whole message lists each call once.
     Place,
-}
-
-/// Why calls cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CallsError {
-    /// More than [`CALLS_MAX`].
-    #[error("it holds more than {CALLS_MAX} tool calls")]
-    TooMany,
-    /// One has arguments but no name.
-    #[error("it holds a tool call without a name")]
-    Nameless,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +87,7 @@ impl Calls {
             let is_taken = id.is_empty() || calls.iter().any(|call| call.id == id);
             let id = if is_taken { fresh_id() } else { id };
             let did_not_begin = *stop == StopReason::Length && arguments.text.trim().is_empty();
-            let arguments = if did_not_begin { String::new() } else { arguments.finish() };
+            let arguments = if did_not_begin { String::new() } else { arguments_text(arguments.text) };
             let mut call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
             if let Some(call) = call.as_object_mut() {
                 call.extend(extra);
@@ -215,30 +200,4 @@ impl Arguments {
     fn is_complete(&self) -> bool {
         self.was_open && self.depth == 0 && !self.in_string
     }
-
-    /// The text as the model wrote it, except where a server changed its form: nothing and `null` stand for no
-    /// arguments, and a JSON text that holds the JSON text is taken out of it.
-    fn finish(self) -> String {
-        let trimmed = self.text.trim();
-        if trimmed.is_empty() || trimmed == "null" {
-            return "{}".to_owned();
-        }
-        let inner = trimmed.starts_with('"').then(|| serde_json::from_str::<String>(trimmed).ok()).flatten();
-        inner.filter(|inner| serde_json::from_str::<Map<String, Value>>(inner).is_ok()).unwrap_or(self.text)
-    }
-}
-
-/// An id for a call that came without one.
-pub(crate) fn fresh_id() -> String {
-    const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    let mut id = "call_".to_owned();
-    for _ in 0..FRESH_ID_CHARS {
-        // Nothing rests on these ids being hard to guess; without randomness they are still different by time.
-        let number = getrandom::u32().unwrap_or_else(|_| {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            now.map_or(0, |time| time.subsec_nanos())
-        });
-        id.push(char::from(ALPHABET[(number % 62) as usize]));
-    }
-    id
 }

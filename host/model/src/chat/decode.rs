@@ -11,15 +11,13 @@ use serde_json::{Map, Value, json};
 use toolcell_agent::{AssistantTurn, ModelError, ModelEvent, ModelReply, StopReason, Usage, Verbatim};
 
 use super::WIRE;
-use super::calls::{Calls, CallsError, Numbering};
+use super::calls::{Calls, Numbering};
 use super::reasoning::Reasoning;
 use crate::ask::{Decode, Progress};
+use crate::call::CallsError;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
-
-/// Characters of an event that are quoted when it cannot be read.
-const QUOTE_CHARS_MAX: usize = 80;
 
 /// A response as it is put together.
 pub(crate) struct Decoder {
@@ -137,8 +135,13 @@ impl Decoder {
     fn take_finish_reason(&mut self, choice: &Value) -> Result<(), Failed> {
         let text = |key: &str| choice.get(key).and_then(Value::as_str).filter(|reason| !reason.is_empty());
         let reason = text("finish_reason");
-        // OpenRouter may say "stop" where the model behind it failed; DeepSeek has a word of its own.
-        let failed = |reason| matches!(reason, Some("error" | "insufficient_system_resource"));
+        // OpenRouter may say "stop" where the model behind it failed; DeepSeek and Gemini have words of their own.
+        let failed = |reason: Option<&str>| {
+            reason.is_some_and(|reason| {
+                matches!(reason, "error" | "insufficient_system_resource")
+                    || reason.to_ascii_uppercase().contains("MALFORMED_FUNCTION_CALL")
+            })
+        };
         if failed(reason) || failed(text("native_finish_reason")) {
             let error = ProviderError { message: "the model broke off".to_owned(), ..ProviderError::default() };
             return Err(error.classify(200, RetryHints::default()));
@@ -156,10 +159,7 @@ impl Decode for Decoder {
             "" => Ok(Progress::More),
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let chunk = serde_json::from_str(data).map_err(|e| {
-                    let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
-                    Failed::bad_response(format!("an event is not JSON ({e}): {begin}"))
-                })?;
+                let chunk = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
                 self.chunk(&chunk, out).map(|()| Progress::More)
             }
         }

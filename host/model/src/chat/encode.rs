@@ -6,7 +6,7 @@ use toolcell_contract::{ContentPart, Definition, Media};
 
 use super::{ChatExchange, ChatQuirks, MediaSupport, ReasoningEcho, WIRE, media};
 use crate::ask::Delivery;
-use crate::echo::{IdRule, NO_OUTPUT, echoed_arguments, output_of, push_line, wire_name};
+use crate::echo::{IdRule, NO_OUTPUT, echoed_arguments, output_of, parameters, push_line, wire_name};
 use crate::media::MediaCount;
 
 /// The fields of an assistant's message that OpenAI knows; it refuses others.
@@ -185,13 +185,7 @@ fn function_call(call: &CallRequest) -> Value {
 }
 
 fn function(tool: &Definition) -> Value {
-    let mut parameters = tool.input_schema.clone();
-    if let Some(schema) = parameters.as_object_mut() {
-        // OpenAI refuses an object schema without it; the dialect says nothing to a model.
-        schema.entry("properties").or_insert_with(|| json!({}));
-        schema.shift_remove("$schema");
-    }
-    let function = json!({"name": tool.name, "description": tool.description, "parameters": parameters});
+    let function = json!({"name": tool.name, "description": tool.description, "parameters": parameters(tool)});
     json!({"type": "function", "function": function})
 }
 
@@ -208,4 +202,4 @@ fn text_part(text: &str) -> Value {
 
 #[cfg(test)]
 #[path = "encode_tests.rs"]
-mod tests;
+pub(super) mod tests;

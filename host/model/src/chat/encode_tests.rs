@@ -18,19 +18,24 @@ fn quirks(vendor: &str) -> &'static ChatQuirks {
 
 /// The body that a vendor gets, checked.
 fn body_for(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value {
+    let body = unchecked(vendor, messages, tools);
+    schema::check(if vendor == "openai" { schema::OPENAI } else { schema::COMPATIBLE }, &body);
+    body
+}
+
+/// The same for fields that the schema at hand does not know.
+pub(in crate::chat) fn unchecked(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value {
     let quirks = quirks(vendor);
     let prompt = Prompt { system: None, messages, tools };
     let exchange = ChatExchange { prompt, model: "m", quirks, output_tokens_max: None, delivery: Delivery::Streamed };
-    let encoded = encode(&exchange, &quirks.media);
-    schema::check(if vendor == "openai" { schema::OPENAI } else { schema::COMPATIBLE }, &encoded.0);
-    encoded.0
+    encode(&exchange, &quirks.media).0
 }
 
-fn messages_for(vendor: &str, messages: &[Message]) -> Value {
+pub(in crate::chat) fn messages_for(vendor: &str, messages: &[Message]) -> Value {
     body_for(vendor, messages, &[])["messages"].take()
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> CallRequest {
+pub(in crate::chat) fn call(id: &str, name: &str, arguments: &str) -> CallRequest {
     CallRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
 }
 
@@ -38,22 +43,22 @@ fn turn(text: &str, calls: &[CallRequest]) -> Message {
     Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim: None })
 }
 
-fn verbatim(text: &str, calls: &[CallRequest], value: Value) -> Message {
+pub(in crate::chat) fn verbatim(text: &str, calls: &[CallRequest], value: Value) -> Message {
     let verbatim = Some(Verbatim { wire: WIRE.into(), value });
     Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim })
 }
 
-fn results(results: impl IntoIterator<Item = (&'static str, &'static str, ToolResult)>) -> Message {
+pub(in crate::chat) fn results(results: impl IntoIterator<Item = (&'static str, &'static str, ToolResult)>) -> Message {
     let reply =
         |(id, name, result): (&str, &str, ToolResult)| ToolReply { call_id: id.into(), name: name.into(), result };
     Message::Tool { replies: results.into_iter().map(reply).collect() }
 }
 
-fn media(mime_type: &str) -> ContentPart {
+pub(in crate::chat) fn media(mime_type: &str) -> ContentPart {
     ContentPart::from_bytes(vec![1, 2, 3], mime_type).unwrap()
 }
 
-fn wire_call(id: &str, name: &str, arguments: &str) -> Value {
+pub(in crate::chat) fn wire_call(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }
 

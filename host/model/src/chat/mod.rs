@@ -15,8 +15,7 @@ use std::borrow::Cow;
 use toolcell_agent::Prompt;
 
 use crate::ask::{Delivery, Exchange, MediaUse, RequestBody};
-
-pub(crate) use calls::{CALLS_MAX, fresh_id};
+use crate::call::fresh_id;
 
 /// The name of this wire in [`toolcell_agent::Verbatim::wire`].
 pub(crate) const WIRE: &str = "openai-chat";
@@ -108,6 +107,6 @@ impl Exchange for ChatExchange<'_> {
     }
 
     fn decoder(&self) -> decode::Decoder {
-        decode::Decoder::new(calls::fresh_id)
+        decode::Decoder::new(fresh_id)
     }
 }

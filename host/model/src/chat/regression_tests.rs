@@ -1,10 +1,23 @@
-//! What went wrong elsewhere: calls lost, glued or emptied because a server numbers, names or cuts them in its own way.
-//! Each case names a public bug report.
+//! What went wrong elsewhere: calls lost, glued or emptied because a server numbers, names or cuts them in its own way,
+//! and results that a server refuses or misreads. Each case names a public bug report.
 
-use serde_json::json;
-use toolcell_agent::StopReason;
+use serde_json::{Value, json};
+use toolcell_agent::{Message, StopReason};
+use toolcell_contract::{ContentPart, ToolResult};
 
-use super::decode::tests::{call, deltas, pieces};
+use super::decode::tests::{call, deltas, pieces, stream};
+use super::encode::tests as encoded;
+
+/// The messages after the turn, of a conversation with one call.
+fn after_the_turn(vendor: &str, result: ToolResult) -> Vec<Value> {
+    let turn = encoded::verbatim(
+        "",
+        &[encoded::call("a", "t", "{}")],
+        json!({"role": "assistant", "content": null, "tool_calls": [encoded::wire_call("a", "t", "{}")]}),
+    );
+    let messages = encoded::messages_for(vendor, &[Message::user("?"), turn, encoded::results([("a", "t", result)])]);
+    messages.as_array().unwrap()[2..].to_vec()
+}
 
 #[test]
 fn interleaved_pieces_of_parallel_calls_are_all_kept() {
@@ -210,6 +223,115 @@ fn a_turn_that_was_cut_at_its_limit_does_not_look_complete() {
     let half = json!([{"index": 0, "id": "a", "function": {"name": "t", "arguments": "{\"x\":"}}]);
     let reply = pieces(&[half], "length").reply();
     assert_eq!((reply.turn.calls[0].arguments.as_str(), reply.stop), ("{\"x\":", StopReason::Length));
+}
+
+#[test]
+fn a_call_that_gemini_could_not_write_is_no_end_and_no_success() {
+    // langchain-ai/langgraph#6574, NousResearch/hermes-agent#83869: the run ended silently, or was saved as a success.
+    let broke_off = "the provider is not available (HTTP 200): the model broke off";
+    for reason in
+        ["MALFORMED_FUNCTION_CALL", "malformed_function_call", "function_call_filter: MALFORMED_FUNCTION_CALL"]
+    {
+        assert_eq!(deltas(&[], reason).reply, Err(broke_off.into()), "{reason}");
+    }
+    let behind = json!({"choices": [{"delta": {}, "finish_reason": "stop",
+                                     "native_finish_reason": "MALFORMED_FUNCTION_CALL"}]});
+    assert_eq!(stream(&format!("data: {behind}\n\n")).reply, Err(broke_off.into()));
+}
+
+#[test]
+fn content_that_is_an_empty_object_is_none() {
+    // inngest/agent-kit PR 178: the parser crashed.
+    assert_eq!(deltas(&[json!({"content": {}}), json!({"content": [{}]})], "stop").reply().turn.text, "");
+}
+
+#[test]
+fn each_call_keeps_its_own_signature_while_a_person_is_asked() {
+    // microsoft/agent-framework#6963: the call was rebuilt after the approval, without its signature. agnt-gg/agnt#35:
+    // one signature was kept for many calls. A run that waits is kept as JSON.
+    let signed = |index: u64, id: &str, signature: &str| {
+        json!({"index": index, "id": id, "type": "function", "function": {"name": "t", "arguments": "{}"},
+               "extra_content": {"google": {"thought_signature": signature}}})
+    };
+    let turn = pieces(&[json!([signed(0, "a", "s1")]), json!([signed(1, "b", "s2")])], "tool_calls").reply().turn;
+    let turn = serde_json::from_value(serde_json::to_value(Message::Assistant(turn)).unwrap()).unwrap();
+    let ok = || ToolResult::ok("1");
+    let history = [Message::user("?"), turn, encoded::results([("a", "t", ok()), ("b", "t", ok())])];
+    let calls = encoded::unchecked("openrouter", &history, &[])["messages"][1]["tool_calls"].take();
+    let signature = |at: usize| calls[at]["extra_content"]["google"]["thought_signature"].clone();
+    assert_eq!((signature(0), signature(1)), (json!("s1"), json!("s2")));
+}
+
+#[test]
+fn results_follow_the_whole_turn() {
+    // openai/openai-agents-python#1797: a result stood before its call.
+    let turn = deltas(
+        &[
+            json!({"reasoning": "Hm"}),
+            json!({"content": "Looking."}),
+            json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}]}),
+        ],
+        "tool_calls",
+    );
+    let turn = Message::Assistant(turn.reply().turn);
+    let history = [Message::user("?"), turn, encoded::results([("a", "t", ToolResult::ok("1"))])];
+    let messages = encoded::messages_for("openrouter", &history);
+    let roles: Vec<_> = messages.as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool"]);
+    assert_eq!((&messages[1]["reasoning"], &messages[1]["content"]), (&json!("Hm"), &json!("Looking.")));
+}
+
+#[test]
+fn a_result_is_a_plain_string_and_its_image_an_image() {
+    // apache/maka#5277, decolua/9router#2122, anomalyco/opencode#28861, open-webui/open-webui#29208: as JSON in a text
+    // the image cost 100000 tokens. LostRuins/koboldcpp#2374, MayDay-wpf/snow-app PR 132: servers want a string in a
+    // result, and its images in one message after all results.
+    let picture = ContentPart::from_bytes(vec![7; 30_000], "image/png").unwrap();
+    let messages = after_the_turn("openai", ToolResult::ok_with_parts("a chart", [picture]));
+    assert_eq!(messages[0], json!({"role": "tool", "tool_call_id": "a", "content": "a chart"}));
+    assert_eq!((messages.len(), &messages[1]["role"]), (2, &json!("user")));
+    assert_eq!(messages[1]["content"][1]["type"], "image_url");
+}
+
+#[test]
+fn an_image_of_an_error_is_no_part_of_the_error() {
+    // vellum-ai/vellum-assistant PR 18387: refused with an image in an error.
+    let result = ToolResult { is_error: true, ..ToolResult::ok_with_parts("no page", [encoded::media("image/png")]) };
+    let messages = after_the_turn("openai", result);
+    assert_eq!((&messages[0]["content"], messages.len()), (&json!("Error: no page"), 2));
+}
+
+#[test]
+fn no_empty_text_stands_beside_an_image() {
+    // anthropics/claude-code#50010.
+    let messages = after_the_turn("openai", ToolResult::ok_with_parts("", [encoded::media("image/png")]));
+    assert_eq!(messages[0]["content"], "(no output)");
+    let content = vec![ContentPart::text(""), encoded::media("image/png")];
+    let messages = encoded::messages_for("openai", &[Message::User { content }]);
+    assert_eq!(
+        (messages[0]["content"].as_array().unwrap().len(), &messages[0]["content"][0]["type"]),
+        (1, &json!("image_url"))
+    );
+}
+
+#[test]
+fn what_is_no_image_never_becomes_one() {
+    // openclaw/openclaw#90710: sounds and resources became image blocks that every later request was refused for.
+    let parts = [encoded::media("audio/ogg"), encoded::media("text/plain"), encoded::media("audio/wav")];
+    let messages = after_the_turn("openai", ToolResult::ok_with_parts("", parts));
+    assert_eq!(
+        messages[0]["content"],
+        "[audio/ogg, 3 bytes, not deliverable to this model]\n[text/plain, 3 bytes, not deliverable to this model]"
+    );
+    assert_eq!(messages[1]["content"][1]["type"], "input_audio");
+}
+
+#[test]
+fn a_model_that_reads_text_only_gets_no_image() {
+    // openclaw/openclaw#102324.
+    let messages = after_the_turn("deepseek", ToolResult::ok_with_parts("drawn", [encoded::media("image/png")]));
+    let described = "drawn\n[image/png, 3 bytes, not deliverable to this model]";
+    assert_eq!(messages, [json!({"role": "tool", "tool_call_id": "a", "content": described})]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use toolcell_agent::{AssistantTurn, CallRequest, ModelError, ModelEvent, ModelRe
 
 use super::{WIRE, arguments_of};
 use crate::ask::{Decode, Progress};
-use crate::chat::CALLS_MAX;
+use crate::call::CALLS_MAX;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;

@@ -17,7 +17,7 @@ use serde_json::{Map, Number, Value};
 use toolcell_agent::Prompt;
 
 use crate::ask::{Delivery, Exchange, MediaUse, RequestBody};
-use crate::chat::fresh_id;
+use crate::call::fresh_id;
 
 /// The name of this wire in [`toolcell_agent::Verbatim::wire`].
 pub(crate) const WIRE: &str = "gemini";
