@@ -41,6 +41,13 @@ async fn pass(mut client: TcpStream, upstream: String, seen: Arc<Mutex<Vec<Value
     let mut server = TcpStream::connect(upstream).await.unwrap();
     let request = format!("{head}\r\nconnection: close\r\n\r\n{body}");
     server.write_all(request.as_bytes()).await.unwrap();
+    // The client must not send its next request on a connection that nobody reads any more.
+    let mut begin = Vec::new();
+    while !begin.ends_with(b"\r\n") {
+        begin.push(server.read_u8().await.unwrap());
+    }
+    begin.extend_from_slice(b"connection: close\r\n");
+    client.write_all(&begin).await.unwrap();
     let _ = tokio::io::copy(&mut server, &mut client).await;
     let _ = client.shutdown().await;
 }
