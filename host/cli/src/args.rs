@@ -105,8 +105,9 @@ pub(crate) struct RunArgs {
     /// The model's name, as its provider knows it [env: TOOLCELL_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Whose API it is: openai, openai-responses, anthropic, gemini, openrouter, deepseek, ollama, lmstudio, llamacpp
-    /// or vllm. Without it: that of the first key among OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY …
+    /// Whose API it is: openai, openai-responses, anthropic, gemini, openrouter, deepseek, or a server's: ollama,
+    /// ollama-responses, lmstudio, llamacpp, llamacpp-responses, vllm, anthropic-compatible. Without it: the one whose
+    /// key is set, OPENAI_API_KEY before ANTHROPIC_API_KEY before GEMINI_API_KEY and so on
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
     /// Where the API answers, for example http://localhost:11434/v1 [env: OPENAI_BASE_URL]. A server that none of the

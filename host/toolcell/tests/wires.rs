@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use toolcell::contract::{Answer, ToolResult};
 use toolcell::model::{ApiKey, BaseUrl, Delivery, Provider, ProviderOptions, vendor_by_name};
-use toolcell::{Question, RunEvent, RunRequest, RunResult, RunStatus};
+use toolcell::{Agent, Message, Question, RunEvent, RunRequest, RunResult, RunStatus};
 use toolcell_tests::aimock::Aimock;
 
 mod support;
@@ -98,17 +98,64 @@ fn check_second(body: &str) {
     assert!(marks.iter().any(|mark| body.contains(mark)), "the error is not marked: {body}");
 }
 
-async fn run(wire: &Wire, delivery: Delivery, recorder: &Recorder) -> (RunResult, Vec<RunEvent>) {
+/// A conversation that began on one wire goes on over each other one, and over the first again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_moves_from_provider_to_provider() {
+    let call = json!({"content": "I divide.", "toolCalls": [
+        {"name": "divide", "arguments": json!({"dividend": 9, "divisor": 2}).to_string()},
+        {"name": "fail", "arguments": "{}"},
+    ]});
+    let mut history = Vec::new();
+    let wires = [&ANTHROPIC, &GEMINI, &CHAT, &RESPONSES, &ANTHROPIC, &RESPONSES, &GEMINI, &CHAT];
+    for (turns, wire) in wires.into_iter().enumerate() {
+        let Some(mock) = Aimock::start(&[call.clone(), json!({"content": "4.5"})]) else { return };
+        let recorder = Recorder::start(mock.address()).await;
+        history.push(Message::user("Nine by two?"));
+        let request = RunRequest::conversation(history);
+        let run = agent(wire, Delivery::Streamed, &recorder).await.run(request).await.unwrap();
+        assert_eq!((run.status(), run.text.as_str()), (RunStatus::Done, "4.5"), "{}: {:?}", wire.vendor, run.end);
+        for body in recorder.bodies() {
+            schema::check(wire.schema, &body);
+            // Nothing of the history is lost on the way: each result, and each of the person's questions.
+            let text = body.to_string();
+            assert!(text.matches("Nine by two?").count() >= turns + 1, "{text}");
+            assert!(text.matches("the paper ran out").count() >= turns, "{text}");
+        }
+        history = run.messages;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_provider_cannot_take_is_told_once_in_a_run() {
+    let chart = json!({"name": "chart", "arguments": json!({"title": "t", "values": [1]}).to_string()});
+    let chart = json!({"toolCalls": [chart.clone(), chart]});
+    let Some(mock) = Aimock::start(&[chart.clone(), chart, json!({"content": "Drawn."})]) else { return };
+    let recorder = Recorder::start(mock.address()).await;
+    let text_only = Wire { vendor: "deepseek", path: "v1", schema: schema::COMPATIBLE };
+    let (run, events) = run(&text_only, Delivery::Streamed, &recorder).await;
+    assert_eq!(run.status(), RunStatus::Done);
+    let warnings = plot(&events).into_iter().filter(|line| line.starts_with("warning")).collect::<Vec<_>>();
+    assert!(matches!(warnings.as_slice(), [one] if one.contains("image/png")), "{warnings:?}");
+    let last = recorder.bodies().pop().unwrap();
+    schema::check(text_only.schema, &last);
+    assert_eq!(last.to_string().matches("[image/png, 67 bytes, not deliverable to this model]").count(), 4, "{last}");
+}
+
+async fn agent(wire: &Wire, delivery: Delivery, recorder: &Recorder) -> Agent {
     let provider = Provider::new(ProviderOptions {
         base_url: BaseUrl::parse(&format!("http://{}/{}", recorder.address, wire.path)).unwrap(),
         key: Some(ApiKey::new("sk-not-a-real-key").unwrap()),
         delivery,
         ..ProviderOptions::new(vendor_by_name(wire.vendor).unwrap(), "gemini-3-pro").unwrap()
     });
-    let agent = host()
+    host()
         .await
         .agent(Arc::new(provider.unwrap()))
-        .wait_for(|question: Question| async move { Some(Answer::approve(question.request.id)) });
+        .wait_for(|question: Question| async move { Some(Answer::approve(question.request.id)) })
+}
+
+async fn run(wire: &Wire, delivery: Delivery, recorder: &Recorder) -> (RunResult, Vec<RunEvent>) {
+    let agent = agent(wire, delivery, recorder).await;
     let events = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&events);
     let sink = Arc::new(move |event: RunEvent| sink.lock().unwrap().push(event));

@@ -5,4 +5,7 @@
 mod commands;
 mod documents;
 mod run;
+#[path = "../../../model/tests/support/schema.rs"]
+#[allow(dead_code, reason = "the schemas themselves are checked where the wires are")]
+mod schema;
 mod support;

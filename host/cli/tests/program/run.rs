@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::mpsc;
 
+use crate::schema;
 use crate::support::Place;
 use serde_json::{Value, json};
 
@@ -272,7 +273,9 @@ fn exchange(mut stream: TcpStream, reply: &str) -> Value {
     let body = read_body(&stream);
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
     stream.write_all(format!("{head}{reply}").as_bytes()).unwrap();
-    serde_json::from_slice(&body).unwrap()
+    let body = serde_json::from_slice(&body).unwrap();
+    schema::check(schema::COMPATIBLE, &body);
+    body
 }
 
 /// The body of the next request.

@@ -11,7 +11,7 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
-use toolcell::model::{ApiKey, BaseUrl, Provider, ProviderOptions, VENDORS};
+use toolcell::model::{ApiKey, BaseUrl, Provider, ProviderOptions, VENDORS, Vendor, Wire};
 use toolcell::{Host, HostOptions, Message, Model, ModelError, ModelEvent, Prompt};
 use toolcell_tests::artifacts;
 
@@ -50,9 +50,22 @@ impl Spy {
             let provider = provider.unwrap();
             let ask = provider.ask(Prompt { system: None, messages: &messages, tools: &[] }).collect::<Vec<_>>();
             let (_, body) = tokio::join!(ask, refuse(&listener));
+            schema::check(schema_of(vendor), &serde_json::from_str(&body).unwrap());
             bodies.push(body);
         }
         bodies
+    }
+}
+
+fn schema_of(vendor: &Vendor) -> &'static str {
+    match (vendor.name, &vendor.wire) {
+        ("openai", _) => schema::OPENAI,
+        ("anthropic", _) => schema::ANTHROPIC,
+        (_, Wire::Chat(_)) => schema::COMPATIBLE,
+        (_, Wire::Responses(_)) => schema::RESPONSES,
+        (_, Wire::Anthropic(_)) => schema::ANTHROPIC_2023,
+        (_, Wire::Gemini) => schema::GEMINI,
+        (name, wire) => panic!("no schema for {name}, which speaks {wire:?}"),
     }
 }
 
