@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolcell_contract::{Object, Request, ToolResult};
 
 use crate::agent::RunError;
-use crate::call::CallRecord;
+use crate::call_record::CallRecord;
 use crate::catalog::Tool;
 use crate::model::{ModelReply, Prompt};
 use crate::transcript::{AssistantTurn, Message, is_balanced};

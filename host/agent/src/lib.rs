@@ -8,6 +8,7 @@ mod agent;
 mod answerer;
 mod budget;
 mod call;
+mod call_record;
 mod catalog;
 mod compaction;
 mod conversation;
@@ -28,7 +29,8 @@ mod work_clock;
 pub use agent::{Agent, RunError, RunRequest};
 pub use answerer::{Answerer, Asker, Nobody, Question};
 pub use budget::{Budget, RunLimit};
-pub use call::{CallEnding, CallRecord, CallState, Caller, OpenCall, fresh_call_id};
+pub use call::{CallState, Caller, OpenCall, fresh_call_id};
+pub use call_record::{CallEnding, CallRecord};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
 pub use compaction::Compaction;
 pub use conversation::{

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use toolcell_contract::{Answer, Request};
 
 use crate::budget::RunLimit;
-use crate::call::{CallRecord, CallState, OpenCall};
+use crate::call::{CallState, OpenCall};
+use crate::call_record::CallRecord;
 use crate::model::{ModelError, Usage, WarningKind};
 use crate::transcript::Message;
 use crate::window::Window;

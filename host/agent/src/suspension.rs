@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use toolcell_contract::{Answer, CallContext, FailureCode, Request, Suspension, ToolResult};
 
-use crate::call::CallEnding;
+use crate::call_record::CallEnding;
 
 /// An answer that belongs to another question.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::StreamExt as _;
 use tracing::Instrument as _;
 
-use super::Loop;
+use super::run_loop::Loop;
 use crate::budget::RunLimit;
 use crate::event::RunEvent;
 use crate::hooks::chain::{self, DeniedCalls, Stopped};

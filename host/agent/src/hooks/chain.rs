@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolcell_contract::{Failure, FailureCode, Request, ToolResult};
 
 use super::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, SentPrompt};
-use crate::call::{CallEnding, CallRecord};
+use crate::call_record::{CallEnding, CallRecord};
 use crate::catalog::Tool;
 use crate::model::{ModelReply, Prompt};
 
