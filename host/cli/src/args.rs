@@ -99,6 +99,9 @@ pub(crate) struct RunArgs {
     /// Send a file along with the prompt: an image, a PDF or a sound; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
+    /// Go on with the conversation in this file, and write it back with what is said now; made when it is not there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
     /// Standing instructions for the model
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,

@@ -8,6 +8,7 @@ mod cancel;
 mod commands;
 mod exit;
 mod form;
+mod history;
 mod host;
 mod lines;
 mod output;

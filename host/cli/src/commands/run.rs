@@ -14,6 +14,7 @@ use crate::args::RunArgs;
 use crate::ask::answerer;
 use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
+use crate::history::History;
 use crate::host;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
@@ -22,6 +23,10 @@ use crate::screen::{Log, Screen};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
+    let (history, mut messages) = match &args.history {
+        Some(path) => History::open(path).map(|(history, messages)| (Some(history), messages))?,
+        None => (None, Vec::new()),
+    };
     let model = model(&args)?;
     let host = host::open(&args.place).await?;
     if host.toolbox().components().is_empty() {
@@ -38,7 +43,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let saver = args.save_parts.clone().map(Saver::new).map(Arc::new);
     let events = events(&args, &screen, saver.as_ref());
     let cancel = cancel_on_ctrl_c();
-    let messages = vec![Message::User { content: prompt }];
+    messages.push(Message::User { content: prompt });
     let request = RunRequest { system: args.system.clone(), events, cancel, ..RunRequest::conversation(messages) };
     if !args.json {
         screen.spin("waiting for the model");
@@ -46,6 +51,9 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let result = agent.run(request).await?;
     screen.finish();
     report(&result, &args)?;
+    if let Some(history) = history {
+        history.close(&result)?;
+    }
     if let Some(saver) = saver {
         saver.finish()?;
     }

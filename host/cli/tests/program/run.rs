@@ -179,6 +179,33 @@ fn files_are_attached_to_the_prompt() {
 }
 
 #[test]
+fn a_conversation_goes_on_from_its_file() {
+    let place = Place::with(&["math-tool"]);
+    let (url, bodies) =
+        serve(vec![turn(&json!({"content": "Hello, Ada."}), "stop"), turn(&json!({"content": "Ada."}), "stop")]);
+    let run = |prompt: &str| place.run(&["run", prompt, "--history", "talk.json", "--base-url", &url, "--model", "m"]);
+    assert_eq!(run("I am Ada.").code, 0);
+    assert_eq!(run("Who am I?").stdout, "Ada.\n");
+    let _first = bodies.recv().unwrap();
+    let second = bodies.recv().unwrap();
+    let said: Vec<_> = second["messages"].as_array().unwrap().iter().map(|message| &message["content"]).collect();
+    assert_eq!(said, ["I am Ada.", "Hello, Ada.", "Who am I?"]);
+    let saved = std::fs::read_to_string(place.dir.path().join("talk.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&saved).unwrap().as_array().unwrap().len(), 4);
+
+    // The server is gone: the file stays as it was.
+    let failed = run("Once more.");
+    assert_eq!(failed.code, 5);
+    assert!(failed.stderr.contains("talk.json stays as it was"), "{}", failed.stderr);
+    assert_eq!(std::fs::read_to_string(place.dir.path().join("talk.json")).unwrap(), saved);
+
+    std::fs::write(place.dir.path().join("talk.json"), "{}").unwrap();
+    let refused = run("Hm?");
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("talk.json does not hold a conversation"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_script_in_the_readme_plays() {
     let readme = include_str!("../../../../README.md");
     let script = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
