@@ -1,4 +1,5 @@
-//! One question to a provider as a stream of events: send, decode, and send again as long as nothing was handed on.
+//! One question to a provider as a stream of events: send, decode, and send again what failed. When a part of the answer
+//! was handed on before, the stream says that it is void.
 //!
 //! It knows no wire format; an [`Exchange`] encodes the request and decodes the response.
 

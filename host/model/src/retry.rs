@@ -14,8 +14,8 @@ const HTTP_DATE: &[FormatItem<'_>] =
 /// How much a wait varies by chance, so that many clients do not come back at the same moment.
 const JITTER: f64 = 0.25;
 
-/// When a failed request is sent again. Only failures that may pass are, and only before any part of the answer was
-/// handed on.
+/// When a failed request is sent again. Only failures that may pass are; also an answer that broke off after a part of it
+/// was shown, which then starts again ([`toolcell_agent::ModelEvent::Restarted`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How often a request is sent again.
