@@ -4,11 +4,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use toolcell::contract::{Answer, ToolResult};
 use toolcell::model::{ApiKey, BaseUrl, Delivery, Provider, ProviderOptions, vendor_by_name};
 use toolcell::{Agent, Message, Question, RunEvent, RunRequest, RunResult, RunStatus};
-use toolcell_tests::aimock::Aimock;
+use toolcell_tests::aimock::{self, Aimock};
 
 mod support;
 
@@ -48,16 +48,7 @@ stories! {
 }
 
 async fn tell(wire: &Wire, delivery: Delivery) {
-    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments.to_string()});
-    let mock = Aimock::start(&[
-        json!({"content": "I draw and print.", "toolCalls": [
-            call("chart", json!({"title": "t", "values": [1, 2]})),
-            call("fail", json!({})),
-        ]}),
-        json!({"toolCalls": [call("gpu", json!({}))]}),
-        json!({"content": "All done."}),
-    ]);
-    let Some(mock) = mock else { return };
+    let Some(mock) = Aimock::start(&aimock::story()) else { return };
     let recorder = Recorder::start(mock.address()).await;
     let (run, events) = run(wire, delivery, &recorder).await;
 
