@@ -96,7 +96,7 @@ pub(crate) struct CallArgs {
 pub(crate) struct RunArgs {
     /// What the model is asked
     pub(crate) prompt: String,
-    /// Send a file along with the prompt: an image, a PDF or a sound; may be given several times
+    /// Send a file along with the prompt: an image, a PDF, a sound or text; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
     /// Go on with the conversation in this file, and write it back with what is said now; made when it is not there

@@ -4,6 +4,7 @@
 
 mod args;
 mod ask;
+mod attach;
 mod cancel;
 mod commands;
 mod exit;

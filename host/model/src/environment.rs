@@ -40,7 +40,7 @@ pub enum ConfigError {
     )]
     NoProvider,
     /// No vendor has that name.
-    #[error("there is no vendor \"{name}\": use one of {known}, or give --base-url", known = vendor_names())]
+    #[error("there is no provider \"{name}\": use one of {known}, or give --base-url", known = vendor_names())]
     UnknownVendor {
         /// What was asked for.
         name: String,

@@ -114,7 +114,7 @@ fn a_vendor_can_be_named() {
     assert_eq!(find(&named("vllm"), &[]), ok("vllm", "http://localhost:8000/v1", "m/n", Key::None));
     assert_eq!(
         find(&named("acme"), &[]).unwrap_err(),
-        "there is no vendor \"acme\": use one of openai, openai-responses, anthropic, gemini, openrouter, deepseek, ollama, \
+        "there is no provider \"acme\": use one of openai, openai-responses, anthropic, gemini, openrouter, deepseek, ollama, \
          ollama-responses, lmstudio, llamacpp, llamacpp-responses, vllm, anthropic-compatible, or give --base-url"
     );
 }

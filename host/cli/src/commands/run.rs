@@ -12,6 +12,7 @@ use toolcell::{Budget, EventSink, Message, Model, RunEnd, RunEvent, RunRequest, 
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
+use crate::attach::attach;
 use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::history::History;
@@ -64,7 +65,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
 fn prompt(args: &RunArgs) -> anyhow::Result<Vec<ContentPart>> {
     let mut content = vec![ContentPart::text(&args.prompt)];
     for path in &args.attach {
-        content.push(ContentPart::from_path(path).with_context(|| format!("cannot attach {}", path.display()))?);
+        content
+            .push(attach(path).with_context(|| format!("cannot attach {}", printable(&path.display().to_string())))?);
     }
     Ok(content)
 }

@@ -158,20 +158,33 @@ fn a_model_behind_http_calls_a_component_and_answers() {
 fn files_are_attached_to_the_prompt() {
     let place = Place::with(&["math-tool"]);
     std::fs::write(place.dir.path().join("a.png"), b"\x89PNG").unwrap();
+    std::fs::write(place.dir.path().join("notes.md"), "Buy milk.").unwrap();
     let (url, bodies) = serve(vec![turn(&json!({"content": "A dot."}), "stop")]);
-    let ended = place.run(&["run", "What is it?", "--attach", "a.png", "--base-url", &url, "--model", "m"]);
+    let ended = place.run(&[
+        "run",
+        "What is it?",
+        "--attach",
+        "a.png",
+        "--attach",
+        "notes.md",
+        "--base-url",
+        &url,
+        "--model",
+        "m",
+    ]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(
         bodies.recv().unwrap()["messages"][0]["content"],
         json!([
             {"type": "text", "text": "What is it?"},
             {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+            {"type": "text", "text": "notes.md:\nBuy milk."},
         ])
     );
-    for (file, words) in [("b.png", "cannot attach b.png"), ("notes.xyz", "xyz")] {
-        if file.ends_with("xyz") {
-            std::fs::write(place.dir.path().join(file), "?").unwrap();
-        }
+    std::fs::write(place.dir.path().join("a.bin"), [0, 255, 7]).unwrap();
+    for (file, words) in
+        [("b.png", "cannot attach b.png"), ("a.bin", "neither text nor"), ("tools", "cannot attach tools")]
+    {
         let ended = place.run(&["run", "?", "--attach", file, "--base-url", &url, "--model", "m"]);
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
