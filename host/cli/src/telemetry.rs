@@ -6,8 +6,9 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, fmt, registry};
 
-/// What guests do is never logged by the libraries below, whatever is asked for.
-const PINNED: &str = "wasmtime=warn,wasmtime_wasi=warn,wasmtime_wasi_io=warn,cranelift=warn,hyper=warn,rustls=warn";
+/// What guests do is never logged by the libraries below, whatever is asked for; and one line about lost traces is enough.
+const PINNED: &str = "wasmtime=warn,wasmtime_wasi=warn,wasmtime_wasi_io=warn,cranelift=warn,hyper=warn,rustls=warn,\
+                      opentelemetry_sdk=off";
 
 /// Starts both. Traces that were not sent yet are sent when the value is dropped.
 pub(crate) fn start() -> Telemetry {
