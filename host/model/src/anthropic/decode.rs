@@ -15,9 +15,6 @@ use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
-/// Characters of an event that are quoted when it cannot be read.
-const QUOTE_CHARS_MAX: usize = 80;
-
 /// A response as it is put together.
 #[derive(Default)]
 pub(crate) struct Decoder {
@@ -109,10 +106,7 @@ impl Decode for Decoder {
             // Gateways add the marker of another wire.
             "" | "[DONE]" => Ok(Progress::More),
             data => {
-                let value: Value = serde_json::from_str(data).map_err(|e| {
-                    let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
-                    Failed::bad_response(format!("an event is not JSON ({e}): {begin}"))
-                })?;
+                let value: Value = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
                 self.read(&event.name, &value, out)
             }
         }

@@ -15,9 +15,6 @@ use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
-/// Characters of an event that are quoted when it cannot be read.
-const QUOTE_CHARS_MAX: usize = 80;
-
 /// A response as it is put together.
 pub(crate) struct Decoder {
     text: String,
@@ -163,10 +160,7 @@ impl Decode for Decoder {
             // Gateways add it.
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let chunk = serde_json::from_str(data).map_err(|e| {
-                    let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
-                    Failed::bad_response(format!("an event is not JSON ({e}): {begin}"))
-                })?;
+                let chunk = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
                 self.chunk(&chunk, out).map(|()| Progress::More)
             }
         }
