@@ -23,6 +23,10 @@
 //! ```
 
 mod anthropic;
+#[cfg(test)]
+mod any_history_tests;
+#[cfg(test)]
+mod any_stream_tests;
 mod ask;
 mod base_url;
 mod call;
