@@ -1,5 +1,6 @@
 //! A model behind HTTP: a vendor, its address, a key and a model's name.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
@@ -27,6 +28,8 @@ pub struct Provider {
     delivery: Delivery,
     retry: RetryPolicy,
     client: Client,
+    /// The model does not give its encrypted reasoning; it is asked for that once.
+    refuses_reasoning: AtomicBool,
 }
 
 /// What a [`Provider`] is made of.
@@ -105,7 +108,16 @@ impl Provider {
         let ProviderOptions { vendor, base_url, key, model, output_tokens_max, context_tokens, delivery, http } =
             options;
         let client = Client::new(base_url, key, vendor, &http)?;
-        Ok(Self { vendor, model, output_tokens_max, context_tokens, delivery, retry: http.retry, client })
+        Ok(Self {
+            vendor,
+            model,
+            output_tokens_max,
+            context_tokens,
+            delivery,
+            retry: http.retry,
+            client,
+            refuses_reasoning: AtomicBool::new(false),
+        })
     }
 
     /// The row of data that describes it.
@@ -138,7 +150,8 @@ impl Model for Provider {
         let (output_tokens_max, delivery) = (self.output_tokens_max, self.delivery);
         match &self.vendor.wire {
             Wire::Responses(quirks) => {
-                let exchange = ResponsesExchange::new(prompt, &self.model, quirks, output_tokens_max, delivery);
+                let exchange = ResponsesExchange::new(prompt, &self.model, quirks, output_tokens_max, delivery)
+                    .remembering(&self.refuses_reasoning);
                 ask(&self.client, &self.retry, exchange)
             }
             Wire::Chat(quirks) => {

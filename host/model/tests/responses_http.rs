@@ -149,6 +149,12 @@ async fn a_model_without_reasoning_is_asked_again_without_it() {
     let requests = server.requests();
     assert_eq!(requests[0].body["include"], json!(["reasoning.encrypted_content"]));
     assert_eq!(requests[1].body.get("include"), None);
+    // The next question does not ask for it again.
+    let server = start([refused(), Reply::stream(&it_is_4()), Reply::stream(&it_is_4())]).await;
+    let same = provider(&server, Delivery::Streamed);
+    assert_eq!(ask(&same).await.text(), "It is 4.");
+    assert_eq!(ask(&same).await.text(), "It is 4.");
+    assert_eq!(server.requests()[2].body.get("include"), None);
     // A server that goes on refusing is believed.
     let server = start([refused(), refused()]).await;
     let expected = format!("the provider refused the request (HTTP 400): {message}");

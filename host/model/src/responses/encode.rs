@@ -18,7 +18,7 @@ const CALL_IDS: IdRule = IdRule { chars_max: 64, is_word: false };
 
 /// Encodes a prompt.
 pub(super) fn encode(exchange: &ResponsesExchange<'_>, media: MediaUse) -> (Value, MediaCount) {
-    let ResponsesExchange { prompt, model, quirks, output_tokens_max, delivery, asks_for_reasoning } = exchange;
+    let ResponsesExchange { prompt, model, quirks, output_tokens_max, delivery, asks_for_reasoning, .. } = exchange;
     let mut input = Input { list: Vec::new(), count: MediaCount::default(), quirks, media };
     for (index, message) in prompt.messages.iter().enumerate() {
         match message {

@@ -12,6 +12,7 @@ mod regression_tests;
 mod strict;
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use toolcell_agent::{ModelError, Prompt};
 
@@ -48,6 +49,8 @@ pub(crate) struct ResponsesExchange<'a> {
     delivery: Delivery,
     /// Whether the encrypted reasoning is asked for. Models without reasoning refuse that.
     asks_for_reasoning: bool,
+    /// Where it is kept for the next question that the model refuses them.
+    refuses_reasoning: Option<&'a AtomicBool>,
 }
 
 impl<'a> ResponsesExchange<'a> {
@@ -59,7 +62,14 @@ impl<'a> ResponsesExchange<'a> {
         output_tokens_max: Option<u32>,
         delivery: Delivery,
     ) -> Self {
-        Self { prompt, model, quirks, output_tokens_max, delivery, asks_for_reasoning: true }
+        let (asks_for_reasoning, refuses_reasoning) = (true, None);
+        Self { prompt, model, quirks, output_tokens_max, delivery, asks_for_reasoning, refuses_reasoning }
+    }
+
+    /// The same question, which knows of a refusal before it and tells the next of its own.
+    pub(crate) fn remembering(self, refuses_reasoning: &'a AtomicBool) -> Self {
+        let asks_for_reasoning = !refuses_reasoning.load(Ordering::Relaxed);
+        Self { asks_for_reasoning, refuses_reasoning: Some(refuses_reasoning), ..self }
     }
 }
 
@@ -80,7 +90,11 @@ impl Exchange for ResponsesExchange<'_> {
         let ModelError::Refused { status: 400 | 404 | 422, message } = &refused.error else { return false };
         let message = message.to_ascii_lowercase();
         let is_about_it = ["encrypted content", "encrypted_content"].iter().any(|words| message.contains(words));
-        is_about_it && std::mem::take(&mut self.asks_for_reasoning)
+        let is_conceded = is_about_it && std::mem::take(&mut self.asks_for_reasoning);
+        if let Some(refuses) = self.refuses_reasoning.filter(|_| is_conceded) {
+            refuses.store(true, Ordering::Relaxed);
+        }
+        is_conceded
     }
 
     fn decoder(&self) -> decode::Decoder {
