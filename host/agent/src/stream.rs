@@ -78,7 +78,8 @@ impl Stream for RunStream {
             if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
                 return Poll::Ready(Some(event));
             }
-            let Run::Alive(run) = &mut self.run else { return Poll::Ready(None) };
+            // Nothing follows. Not by polling: that also says "not yet" when the task has done much in one go.
+            let Run::Alive(run) = &mut self.run else { return Poll::Ready(self.events.try_recv().ok()) };
             match run.poll_unpin(cx) {
                 Poll::Ready(result) => self.run = Run::Over(result),
                 // What was emitted while it was polled is taken before anybody waits.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt as _;
-use support::{FakeCatalog, Stage, call, say};
+use support::{FakeCatalog, Reply, Stage, call, say};
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{RunEnd, RunError, RunEvent, RunRequest, RunStatus};
 use toolcell_contract::{Answer, Outcome, ToolResult};
@@ -23,6 +23,18 @@ async fn the_stream_tells_what_the_sink_is_told_and_ends_with_the_result() {
     assert_eq!(streamed, *stage.events.lock().unwrap());
     assert!(matches!(streamed.last(), Some(RunEvent::Done { status: RunStatus::Done })));
     assert_eq!(stream.result().await.unwrap().text, "Done.");
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_all_at_once_is_streamed_to_its_last_event() {
+    let stage = Stage::new(FakeCatalog::default(), &[Reply::Pieces(1_000)]);
+    let mut stream = stage.agent.stream(stage.request());
+    let mut streamed = Vec::new();
+    while let Some(event) = stream.next().await {
+        streamed.push(event);
+    }
+    assert_eq!(streamed.len(), stage.events.lock().unwrap().len());
+    assert!(matches!(streamed.last(), Some(RunEvent::Done { status: RunStatus::Done })));
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub enum Reply {
     Silent,
     /// The provider says that the conversation does not fit.
     TooLong,
+    /// An answer of so many pieces that are all there at once.
+    Pieces(usize),
 }
 
 pub fn say(text: &'static str) -> Reply {
@@ -67,6 +69,12 @@ impl Model for FakeModel {
             Reply::Turn { text, calls, stop } => (text, calls, stop),
             Reply::CutOff(text) => return stream::iter([Ok(ModelEvent::Text(text.into()))]).boxed(),
             Reply::Silent => return stream::pending().boxed(),
+            Reply::Pieces(count) => {
+                let turn = AssistantTurn { text: "x".repeat(count), ..AssistantTurn::default() };
+                let reply = ModelReply { turn, stop: StopReason::Finished, usage: Usage::default() };
+                let pieces = (0..count).map(|_| Ok(ModelEvent::Text("x".into())));
+                return stream::iter(pieces.chain([Ok(ModelEvent::Finished(reply))])).boxed();
+            }
             Reply::TooLong => {
                 return stream::iter([Err(ModelError::ContextTooLong { message: "too long".into() })]).boxed();
             }
