@@ -237,7 +237,10 @@ impl<'a> Caller<'a> {
             }
             let open = OpenCall { call, suspension, asker, rounds };
             let next = match self.wait(&open).await {
-                Some(answer) => self.settle(&open, answer).inspect_err(|foreign| tracing::warn!(%foreign, "not used")),
+                Some(answer) => self.settle(&open, answer).inspect_err(|_| {
+                    // Not the ids: who knows that of an open question could answer it.
+                    tracing::warn!(call_id = open.call_id(), "an answer to another question is not used");
+                }),
                 None => return CallState::Open(Box::new(open)),
             };
             let Ok(next) = next else { return CallState::Open(Box::new(open)) };

@@ -32,7 +32,6 @@ use otlp::{Telemetry, layer, traces};
 #[cfg(feature = "otlp")]
 mod otlp {
     use toolcell::Otlp;
-    use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::Layer;
     use tracing_subscriber::registry::Registry;
 
@@ -49,9 +48,8 @@ mod otlp {
         Otlp::from_environment("toolcell").inspect_err(|error| note!("warning: {error}; the run is not traced")).ok()
     }
 
-    /// Only the spans of runs: those of the libraries below would trace the sending of traces.
     pub(super) fn layer(otlp: &Otlp) -> impl Layer<Registry> + use<> {
-        otlp.layer().with_filter(Targets::new().with_target("toolcell_agent", LevelFilter::INFO))
+        otlp.layer()
     }
 }
 

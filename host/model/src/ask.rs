@@ -189,7 +189,7 @@ impl<E: Exchange> Ask<'_, E> {
             return Phase::Fail(failed.error);
         };
         self.retries += 1;
-        tracing::info!(error = %failed.error, wait_ms = wait.as_millis(), "the request is sent again");
+        tracing::info!(error = failed.error.kind(), wait_ms = wait.as_millis(), "the request is sent again");
         tokio::time::sleep(wait).await;
         self.restart(&failed);
         Phase::Send

@@ -6,10 +6,14 @@
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::Subscriber;
-use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
+
+/// Where the spans of runs come from.
+const RUNS: &str = "toolcell_agent";
 
 /// Why traces cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -42,13 +46,15 @@ impl Otlp {
         Ok(Self { provider })
     }
 
-    /// The layer that hands spans over, for a `tracing_subscriber` registry.
+    /// The layer that hands the spans of runs over, for a `tracing_subscriber` registry. Log lines stay here, because
+    /// they may quote a provider; so do the spans of other libraries, which would trace the sending of traces.
     #[must_use]
-    pub fn layer<S>(&self) -> OpenTelemetryLayer<S, SdkTracer>
+    pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
-        tracing_opentelemetry::layer().with_tracer(self.provider.tracer("toolcell"))
+        let spans_of_runs = filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with(RUNS));
+        tracing_opentelemetry::layer().with_tracer(self.provider.tracer("toolcell")).with_filter(spans_of_runs)
     }
 }
 
