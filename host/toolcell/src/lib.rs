@@ -83,17 +83,14 @@ pub use native::{NativeTool, NativeToolError};
 pub use otlp::{Otlp, OtlpError};
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
-    AfterModel, AfterTool, BeforeModel, BeforeTool, Compaction, Conversation, ConversationError, ConversationOptions,
-    Conversations, Hooks, Measured, ModelReply, ModelWarning, PlannedCall, ReplyEdit, RunStream, SendRequest,
-    SentPrompt, StopReason, Usage, WarningKind, WhilePending,
+    AfterModel, AfterTool, Agent, Answerer, ArgumentSchema, Asker, AssistantTurn, BeforeModel, BeforeTool, Budget,
+    Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, Compaction, Conversation, ConversationError,
+    ConversationOptions, Conversations, EventSink, Execution, ForeignAnswer, Hooks, LogLine, LogSource, Measured,
+    Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NoEvents, Nobody, Observer, OpenCall,
+    PlannedCall, Progress, Prompt, QUEUE_MAX, Question, ReplyEdit, RunEnd, RunError, RunEvent, RunLimit, RunRequest,
+    RunResult, RunStatus, RunStream, SchemaError, SendRequest, SentPrompt, StopReason, SuspendedRun, Tool, ToolReply,
+    Usage, Verbatim, WarningKind, WhilePending, fresh_call_id, is_balanced,
 };
-pub use toolcell_agent::{
-    Agent, Answerer, Budget, Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, EventSink,
-    Execution, LogLine, LogSource, Message, Model, ModelError, ModelEvent, NoEvents, Nobody, Observer, OpenCall,
-    Progress, Prompt, Question, RunEnd, RunError, RunEvent, RunLimit, RunRequest, RunResult, RunStatus, SuspendedRun,
-    Tool, fresh_call_id,
-};
-pub use toolcell_agent::{ArgumentSchema, SchemaError};
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;
 pub use toolcell_sandbox::{Config as SandboxConfig, Limits};
