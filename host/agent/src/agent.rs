@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use toolcell_contract::Answer;
 
 use crate::answerer::{Answerer, Nobody};
+use crate::board::{Board, Refusal};
 use crate::budget::Budget;
 use crate::call::Caller;
 use crate::catalog::Catalog;
@@ -23,6 +24,7 @@ use crate::window::Window;
 use run_loop::Loop;
 
 mod exchange;
+mod open_turn;
 mod run_loop;
 
 /// A model, its tools, and who answers: everything that runs have in common.
@@ -78,6 +80,14 @@ pub enum RunError {
         /// The run.
         run: Box<SuspendedRun>,
     },
+    /// Two answers to one question differ. The run is handed back as it was.
+    #[error("the question \"{id}\" has two answers that differ")]
+    Conflict {
+        /// The question's id.
+        id: String,
+        /// The run.
+        run: Box<SuspendedRun>,
+    },
 }
 
 impl Agent {
@@ -126,20 +136,17 @@ impl Agent {
     /// [`RunError::Unbalanced`] when the conversation could not be sent to any provider. What fails later is in
     /// [`RunResult::end`].
     pub async fn run(&self, request: RunRequest) -> Result<RunResult, RunError> {
-        let RunRequest { system, messages, events, cancel } = request;
-        if !is_balanced(&messages) {
-            return Err(RunError::Unbalanced);
-        }
-        let progress = RunProgress::new(system, messages);
-        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
-        Ok(watch.over(self.with_loop(&events, &cancel, Duration::ZERO).drive(progress, None)).await)
+        self.run_with(&Board::default(), request).await
     }
 
-    /// Goes on with a run that waits. Each answer runs its own call; the model is asked again when every call of the
-    /// turn has its result.
+    /// Goes on with a run that waits. Each answer runs its own call at once; the model is asked again when every call of
+    /// the turn has its result. What is still open then is asked again of [`Agent::wait_for`]'s answerer.
+    ///
+    /// With a token that is cancelled the run is given up: its open calls end as cancelled.
     ///
     /// # Errors
-    /// [`RunError::UnknownQuestion`] when an answer belongs to no open question; nothing was run then.
+    /// [`RunError::UnknownQuestion`] when an answer belongs to no open question, [`RunError::Conflict`] when two answers
+    /// to one question differ; nothing was run then, and the run is handed back.
     pub async fn resume(
         &self,
         run: SuspendedRun,
@@ -147,15 +154,41 @@ impl Agent {
         events: Arc<dyn EventSink>,
         cancel: CancellationToken,
     ) -> Result<RunResult, RunError> {
-        if let Some(stray) = run.stray(&answers) {
-            return Err(RunError::UnknownQuestion { id: stray.id.clone(), run: Box::new(run) });
+        let board = Board::of(&run);
+        match board.answer(answers) {
+            Ok(_) => Ok(self.resume_with(&board, run, &events, &cancel).await),
+            Err(Refusal::Unknown(id)) => Err(RunError::UnknownQuestion { id, run: Box::new(run) }),
+            Err(Refusal::Conflict(id)) => Err(RunError::Conflict { id, run: Box::new(run) }),
         }
-        let watch = RunWatch::new(self.model.as_ref(), &run.progress.id);
-        Ok(watch.over(self.with_loop(&events, &cancel, run.progress.worked).resume(run, answers)).await)
+    }
+
+    /// [`Agent::run`], with questions that others may answer while it is under way.
+    pub(crate) async fn run_with(&self, board: &Board, request: RunRequest) -> Result<RunResult, RunError> {
+        let RunRequest { system, messages, events, cancel } = request;
+        if !is_balanced(&messages) {
+            return Err(RunError::Unbalanced);
+        }
+        let progress = RunProgress::new(system, messages);
+        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+        Ok(watch.over(self.with_loop(board, &events, &cancel, Duration::ZERO).drive(progress, None)).await)
+    }
+
+    /// Goes on with a run whose questions and answers are on the board.
+    pub(crate) async fn resume_with(
+        &self,
+        board: &Board,
+        run: SuspendedRun,
+        events: &Arc<dyn EventSink>,
+        cancel: &CancellationToken,
+    ) -> RunResult {
+        let SuspendedRun { progress, slots } = run;
+        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+        watch.over(self.with_loop(board, events, cancel, progress.worked).drive(progress, Some(slots))).await
     }
 
     fn with_loop<'a>(
         &'a self,
+        board: &'a Board,
         events: &'a Arc<dyn EventSink>,
         cancel: &'a CancellationToken,
         worked: Duration,
@@ -163,7 +196,7 @@ impl Agent {
         let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
             .with_hooks(&self.hooks)
             .having_worked(worked);
-        Loop { agent: self, caller, events, cancel }
+        Loop { agent: self, caller, board, events, cancel }
     }
 }
 

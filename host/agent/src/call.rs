@@ -17,13 +17,17 @@ use crate::call_record::{CallEnding, CallRecord};
 use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
 use crate::event::{EventSink, RunEvent};
 use crate::hooks::{Hooks, chain};
-use crate::suspension::{self, ForeignAnswer, Settled, settle};
+use crate::suspension::{self, CANCELLED, EXPIRED, Settled, settle};
 use crate::telemetry::ToolWatch;
 use crate::transcript::CallRequest;
 use crate::work_clock::{Halt, WorkClock};
 
-/// A call that waits for an answer. It holds nothing but data.
-#[derive(Debug, Clone)]
+/// How long the hooks after a tool may still look at a result when the run is cancelled or its time is over. A call that
+/// has run is not to be told as one that has not, and a cancelled run ends within a second.
+const REVIEW_GRACE: Duration = Duration::from_millis(500);
+
+/// A call that waits for an answer. It holds nothing but data, and goes on once: [`Caller::answer`] takes it.
+#[derive(Debug)]
 pub struct OpenCall {
     call: PreparedCall,
     suspension: Suspension,
@@ -70,6 +74,16 @@ impl OpenCall {
     }
 }
 
+/// An answer that belongs to another question. The call still waits.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is for \"{answered}\", but the question is \"{}\": answer with the id of the question", .call.request().id)]
+pub struct ForeignAnswer {
+    /// The id in the answer.
+    pub answered: String,
+    /// The call.
+    pub call: Box<OpenCall>,
+}
+
 /// An id for a single call, which nobody can guess and no other call has.
 #[must_use]
 pub fn fresh_call_id() -> String {
@@ -77,7 +91,7 @@ pub fn fresh_call_id() -> String {
 }
 
 /// Where a call stands.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum CallState {
     /// It has its result.
     Finished(Box<CallRecord>),
@@ -86,7 +100,7 @@ pub enum CallState {
 }
 
 /// A call whose tool is found and whose arguments fit.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct PreparedCall {
     call_id: String,
     request: CallRequest,
@@ -160,6 +174,20 @@ impl<'a> Caller<'a> {
 
     /// Runs a call to its end, or until it waits and nobody is there to answer.
     pub async fn start(&self, call_id: String, request: CallRequest) -> CallState {
+        let mut state = self.begin(call_id, request).await;
+        loop {
+            let CallState::Open(open) = state else { return state };
+            self.tell_pending(&open);
+            let Some(answer) = self.ask(open.question()).await else { return CallState::Open(open) };
+            state = match self.answer(*open, answer).await {
+                Ok(state) => state,
+                Err(foreign) => return CallState::Open(foreign.call),
+            };
+        }
+    }
+
+    /// Runs a call to its end, or until it waits.
+    pub(crate) async fn begin(&self, call_id: String, request: CallRequest) -> CallState {
         match self.prepare(&call_id, &request) {
             Ok(mut call) => {
                 let settled = self.plan(&mut call).await;
@@ -185,13 +213,50 @@ impl<'a> Caller<'a> {
         Settled::Run(CallContext::first(call.call_id.as_str()))
     }
 
-    /// Goes on with a call that waits.
+    /// Goes on with a call that waits, to its end or until it waits again.
     ///
     /// # Errors
-    /// [`ForeignAnswer`] when the answer is for another question; the call still waits then.
-    pub async fn answer(&self, open: &OpenCall, answer: Answer) -> Result<CallState, ForeignAnswer> {
-        let settled = self.settle(open, answer)?;
-        Ok(self.go_on(open.call.clone(), settled, open.rounds).await)
+    /// [`ForeignAnswer`] with the call when the answer is for another question.
+    pub async fn answer(&self, open: OpenCall, answer: Answer) -> Result<CallState, ForeignAnswer> {
+        match self.settle(&open, answer) {
+            Ok(settled) => Ok(self.go_on(open.call, settled, open.rounds).await),
+            Err(answered) => Err(ForeignAnswer { answered, call: Box::new(open) }),
+        }
+    }
+
+    /// Tells everyone that a call waits.
+    pub(crate) fn tell_pending(&self, open: &OpenCall) {
+        let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
+        self.events.emit(RunEvent::Pending { call_id, name, request: open.suspension.request.clone() });
+    }
+
+    /// Asks whoever is there, until there is an answer, the question lapses, or the run is cancelled. An answer to another
+    /// question is none.
+    pub(crate) async fn ask(&self, question: Question) -> Option<Answer> {
+        let (id, call_id) = (question.request.id.clone(), question.call_id.clone());
+        let expiry = suspension::expiry(&question.request);
+        let lapsed = async {
+            match expiry {
+                Some(end) => {
+                    tokio::time::sleep((end - OffsetDateTime::now_utc()).try_into().unwrap_or(Duration::ZERO)).await;
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Some(Answer::decline(&id, CANCELLED)),
+            answer = self.answerer.wait_for(question) => answer,
+            () = lapsed => Some(Answer::decline(&id, EXPIRED)),
+        };
+        answer.filter(|answer| {
+            let is_ours = answer.id == id;
+            if !is_ours {
+                // Not the ids: who knows that of an open question could answer it.
+                tracing::warn!(call_id, "an answer to another question is not used");
+            }
+            is_ours
+        })
     }
 
     /// Ends a call without running it.
@@ -211,44 +276,33 @@ impl<'a> Caller<'a> {
         Ok(PreparedCall { call_id, request, tool, arguments, is_rewritten, questions, spent })
     }
 
-    /// Executes, asks and executes again, until there is a result or nobody answers.
-    async fn go_on(&self, mut call: PreparedCall, mut settled: Settled, mut rounds: u32) -> CallState {
-        loop {
-            let context = match settled {
-                Settled::Run(context) => context,
-                Settled::Refused(ending) => return self.finish(call.ended(ending)).await,
-            };
-            let (asker, suspension) = if let Some(request) = call.questions.pop_front() {
-                (Asker::Hook, Suspension { request, guest_id: None, state: None })
-            } else {
-                match self.execute(&mut call, context).await {
-                    Outcome::Done(result) => return self.finish(call.ended(result.into())).await,
-                    Outcome::Failed(failure) => return self.finish(call.ended(failure.into())).await,
-                    Outcome::Suspended(suspension) => (Asker::Tool, suspension),
-                }
-            };
-            // Hooks ask a fixed number of questions; only a tool could ask for ever.
-            if asker == Asker::Tool {
-                if rounds >= self.budget.suspensions_per_call_max {
-                    let ending = suspension::unresolved(&suspension.request);
-                    return self.finish(call.ended(ending)).await;
-                }
-                rounds += 1;
+    /// Executes until there is a result or a question.
+    async fn go_on(&self, mut call: PreparedCall, settled: Settled, rounds: u32) -> CallState {
+        let context = match settled {
+            Settled::Run(context) => context,
+            Settled::Refused(ending) => return self.finish(call.ended(ending)).await,
+        };
+        // Hooks ask a fixed number of questions; only a tool could ask for ever.
+        if let Some(request) = call.questions.pop_front() {
+            let suspension = Suspension { request, guest_id: None, state: None };
+            return CallState::Open(Box::new(OpenCall { call, suspension, asker: Asker::Hook, rounds }));
+        }
+        match self.execute(&mut call, context).await {
+            Outcome::Done(result) => self.finish(call.ended(result.into())).await,
+            Outcome::Failed(failure) => self.finish(call.ended(failure.into())).await,
+            Outcome::Suspended(suspension) if rounds < self.budget.suspensions_per_call_max => {
+                let (asker, rounds) = (Asker::Tool, rounds + 1);
+                CallState::Open(Box::new(OpenCall { call, suspension, asker, rounds }))
             }
-            let open = OpenCall { call, suspension, asker, rounds };
-            let next = match self.wait(&open).await {
-                Some(answer) => self.settle(&open, answer).inspect_err(|_| {
-                    // Not the ids: who knows that of an open question could answer it.
-                    tracing::warn!(call_id = open.call_id(), "an answer to another question is not used");
-                }),
-                None => return CallState::Open(Box::new(open)),
-            };
-            let Ok(next) = next else { return CallState::Open(Box::new(open)) };
-            (call, settled) = (open.call, next);
+            Outcome::Suspended(suspension) => {
+                let ending = suspension::unresolved(&suspension.request);
+                self.finish(call.ended(ending)).await
+            }
         }
     }
 
-    fn settle(&self, open: &OpenCall, answer: Answer) -> Result<Settled, ForeignAnswer> {
+    /// What follows from an answer, or the answer's id when it is for another question.
+    fn settle(&self, open: &OpenCall, answer: Answer) -> Result<Settled, String> {
         let ok = answer.ok;
         let settled = settle(&open.call.call_id, &open.suspension, answer, OffsetDateTime::now_utc())?;
         if !self.cancel.is_cancelled() {
@@ -291,34 +345,12 @@ impl<'a> Caller<'a> {
         outcome
     }
 
-    /// Asks, until there is an answer, the question lapses, or the run is cancelled.
-    async fn wait(&self, open: &OpenCall) -> Option<Answer> {
-        let request = open.suspension.request.clone();
-        let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
-        let id = request.id.clone();
-        self.events.emit(RunEvent::Pending { call_id, name, request });
-        let expiry = async {
-            match suspension::expiry(&open.suspension.request) {
-                Some(end) => {
-                    tokio::time::sleep((end - OffsetDateTime::now_utc()).try_into().unwrap_or(Duration::ZERO)).await
-                }
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Some(Answer::decline(id, "cancelled")),
-            answer = self.answerer.wait_for(open.question()) => answer,
-            () = expiry => Some(Answer::decline(id, "expired")),
-        }
-    }
-
     /// Shows a result to the hooks and then to everyone. One that a hook could not see to the end goes to nobody.
     async fn finish(&self, mut record: CallRecord) -> CallState {
-        if !self.hooks.is_empty()
-            && let Err(halt) = self.working(chain::after_tool(self.hooks, &mut record)).await
-        {
-            record.ending = halt.failure().into();
+        // What the host says of a call that did not run, or failed, stays true without its details.
+        let untold = record.ending.code.unwrap_or(FailureCode::Interrupted);
+        if !self.hooks.is_empty() && !self.review(&mut record).await {
+            record.ending = Failure::with_detail(untold, "the run ended before the hooks had seen the result").into();
         }
         self.events.emit(RunEvent::ToolResult {
             call_id: record.call_id.clone(),
@@ -327,6 +359,16 @@ impl<'a> Caller<'a> {
             code: record.ending.code,
         });
         CallState::Finished(Box::new(record))
+    }
+
+    /// Shows a result to the hooks; false when they did not see it to the end. The call is over, so a run that ends in the
+    /// meantime gives them [`REVIEW_GRACE`].
+    async fn review(&self, record: &mut CallRecord) -> bool {
+        let mut review = std::pin::pin!(chain::after_tool(self.hooks, record));
+        if self.working(&mut review).await.is_ok() {
+            return true;
+        }
+        tokio::time::timeout(REVIEW_GRACE, review).await.is_ok()
     }
 }
 

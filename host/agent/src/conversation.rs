@@ -1,15 +1,19 @@
 //! Conversations: message after message with one history, and what happens to a message that comes too early.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt as _, Shared};
+use time::OffsetDateTime;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
-use toolcell_contract::{Answer, ContentPart, Request};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use toolcell_contract::{Answer, ContentPart};
 
 use crate::agent::{Agent, RunError, RunRequest};
-use crate::call::OpenCall;
-use crate::event::{EventSink, NoEvents};
+use crate::answerer::Question;
+use crate::board::{Board, Refusal, Taken};
+use crate::event::{EventSink, NoEvents, RunEvent};
 use crate::run::{RunEnd, RunResult, SuspendedRun};
 use crate::transcript::{Message, is_balanced};
 
@@ -41,7 +45,8 @@ pub struct ConversationOptions {
 /// A conversation with an agent. Its clones are the same conversation.
 ///
 /// A run goes on although nobody waits for its result any more: the caller may have gone away, but what a tool began is
-/// not left half done. [`SendRequest::cancel`] ends it.
+/// not left half done. [`SendRequest::cancel`] ends it, also while it waits for an answer; so does
+/// [`Conversation::abandon`]. A question that lapses is answered with a no by the conversation itself, and the run goes on.
 ///
 /// ```
 /// use toolcell_agent::{Agent, Conversation, ConversationOptions, SendRequest};
@@ -66,16 +71,19 @@ struct Inner {
     agent: Agent,
     system: Option<String>,
     while_pending: WhilePending,
+    /// What is asked and was answered, in all of its runs.
+    board: Board,
     state: Mutex<State>,
     /// The conversation may have become free, or the line may have moved.
     moved: Notify,
 }
 
-/// Nothing but data.
 struct State {
     /// What was said, always balanced. The run that is under way or waits is not in it yet.
     history: Vec<Message>,
     phase: Phase,
+    /// What the latest run has come to.
+    last: Option<Arc<RunResult>>,
     /// Tickets of the messages that wait for their turn, first come first served.
     line: VecDeque<u64>,
     next_ticket: u64,
@@ -83,8 +91,24 @@ struct State {
 
 enum Phase {
     Free,
-    Running,
-    Waiting(Box<SuspendedRun>),
+    /// A run is under way.
+    Running(Run, Rest),
+    /// A run waits. The guard ends whoever looks at the clock meanwhile.
+    Waiting(Run, Box<SuspendedRun>, #[allow(dead_code, reason = "it works when it is dropped")] DropGuard),
+}
+
+/// What the run that is under way comes to: its end, or that nothing but questions is left to do.
+type Rest = Shared<BoxFuture<'static, Result<Arc<RunResult>, ConversationError>>>;
+
+/// What a run has from its message to its end, however often it waits.
+#[derive(Clone)]
+struct Run {
+    /// Ends it.
+    cancel: CancellationToken,
+    /// Cancelled when it has ended: nobody can cancel it any more.
+    over: CancellationToken,
+    /// Who is told what happens.
+    listeners: Arc<Listeners>,
 }
 
 /// A message to a conversation.
@@ -92,9 +116,9 @@ enum Phase {
 pub struct SendRequest {
     /// What the person says.
     pub content: Vec<ContentPart>,
-    /// Where the events of its run go.
+    /// Where the events of its run go, until the run waits.
     pub events: Arc<dyn EventSink>,
-    /// Cancels its run.
+    /// Takes the message back while it waits for its turn, and then cancels its run, also while that waits.
     pub cancel: CancellationToken,
 }
 
@@ -108,14 +132,14 @@ impl SendRequest {
 }
 
 /// Why a conversation does not take a message or an answer. Nothing has changed then.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversationError {
     /// The run of an earlier message waits for a person.
     #[error("the conversation waits for an answer: {}; answer it first", prompts(.questions))]
     Waiting {
         /// What is asked, in call order.
-        questions: Vec<Request>,
+        questions: Vec<Question>,
     },
     /// The run of an earlier message is under way.
     #[error("an earlier message is still being answered; wait for it, or cancel it")]
@@ -126,21 +150,37 @@ pub enum ConversationError {
     /// Nothing is asked.
     #[error("the conversation waits for no answer")]
     NothingAsked,
+    /// The message was taken back before its turn came.
+    #[error("the message was cancelled before its turn came")]
+    Cancelled,
+    /// The question has another answer already; the first one counts.
+    #[error("the question \"{id}\" was answered otherwise before")]
+    Conflict {
+        /// The question's id.
+        id: String,
+    },
     /// The answer belongs to no question of this conversation.
-    #[error("no open question has the id \"{id}\"; the open ones are: {}", prompts(.questions))]
+    #[error("no open question has the id \"{id}\"; open now: {}", prompts(.questions))]
     UnknownQuestion {
         /// The answer's id.
         id: String,
         /// What is asked, in call order.
-        questions: Vec<Request>,
+        questions: Vec<Question>,
     },
     /// The code of a hook, an event sink or a native tool panicked; the history is as it was before.
     #[error("the run ended in a panic of the host program")]
     Panicked,
 }
 
-fn prompts(questions: &[Request]) -> String {
-    questions.iter().map(|question| format!("{} ({})", question.prompt, question.id)).collect::<Vec<_>>().join("; ")
+fn prompts(questions: &[Question]) -> String {
+    if questions.is_empty() {
+        return "none".to_owned();
+    }
+    questions
+        .iter()
+        .map(|Question { request, .. }| format!("{} ({})", request.prompt, request.id))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 impl Conversation {
@@ -154,8 +194,9 @@ impl Conversation {
             return Err(RunError::Unbalanced);
         }
         let id = format!("conv-{}", uuid::Uuid::new_v4().simple());
-        let state = Mutex::new(State { history, phase: Phase::Free, line: VecDeque::new(), next_ticket: 0 });
-        Ok(Self { inner: Arc::new(Inner { id, agent, system, while_pending, state, moved: Notify::new() }) })
+        let state = State { history, phase: Phase::Free, last: None, line: VecDeque::new(), next_ticket: 0 };
+        let (board, state, moved) = (Board::default(), Mutex::new(state), Notify::new());
+        Ok(Self { inner: Arc::new(Inner { id, agent, system, while_pending, board, state, moved }) })
     }
 
     /// Its id, which nobody can guess.
@@ -171,56 +212,58 @@ impl Conversation {
         self.inner.state().history.clone()
     }
 
-    /// The questions that wait for an answer, in call order.
+    /// The questions that wait for an answer, in call order; also while other calls of the run are still under way.
     #[must_use]
-    pub fn questions(&self) -> Vec<Request> {
-        self.inner.state().questions()
+    pub fn questions(&self) -> Vec<Question> {
+        self.inner.board.open()
     }
 
-    /// Says something, and runs until the model has answered or a call waits.
+    /// Says something, and runs until the model has answered or nothing but questions is left to do.
     ///
     /// # Errors
     /// [`ConversationError::Waiting`] and [`ConversationError::Running`] while an earlier message is not done and
-    /// messages are refused then; [`ConversationError::QueueFull`] while too many wait.
-    pub async fn send(&self, message: SendRequest) -> Result<RunResult, ConversationError> {
-        self.inner.enter().await?;
-        let inner = Arc::clone(&self.inner);
-        let task = tokio::spawn(async move {
-            let leave = Leave::of(&inner);
-            let mut messages = inner.state().history.clone();
-            messages.push(Message::User { content: message.content });
-            let (system, events, cancel) = (inner.system.clone(), message.events, message.cancel);
-            let run = inner.agent.run(RunRequest { system, messages, events, cancel }).await;
-            // The history is balanced, and stays so with a person's message behind it.
-            let result = run.map_err(|_unbalanced| ConversationError::Panicked)?;
-            leave.with(&result);
-            Ok(result)
-        });
-        task.await.unwrap_or(Err(ConversationError::Panicked))
+    /// messages are refused then; [`ConversationError::QueueFull`] while too many wait; [`ConversationError::Cancelled`]
+    /// when it was taken back while it waited.
+    pub async fn send(&self, message: SendRequest) -> Result<Arc<RunResult>, ConversationError> {
+        let rest = match self.inner.take_turn(&message)? {
+            Turn::Now(rest) => rest,
+            Turn::Later(ticket) => self.inner.wait_for_turn(ticket, &message).await?,
+        };
+        rest.await
     }
 
-    /// Answers questions of the run that waits, and goes on with it.
+    /// Answers questions, each of which lets its own call go on at once, and waits until the run has ended or nothing but
+    /// questions is left to do. The first answer to a question counts; the same again is fine and changes nothing.
+    ///
+    /// `events` is told what happens until then, `cancel` ends the run.
     ///
     /// # Errors
-    /// [`ConversationError::NothingAsked`] when no run waits, [`ConversationError::UnknownQuestion`] when an answer
-    /// belongs to none of its questions. Nothing was run then.
+    /// [`ConversationError::NothingAsked`] when no run is under way or waits, [`ConversationError::UnknownQuestion`] when
+    /// an answer belongs to none of its questions, [`ConversationError::Conflict`] when a question has another answer. None
+    /// of the answers was taken then.
     pub async fn answer(
         &self,
         answers: Vec<Answer>,
         events: Arc<dyn EventSink>,
         cancel: CancellationToken,
-    ) -> Result<RunResult, ConversationError> {
-        let run = self.inner.state().take_waiting(&answers)?;
-        let inner = Arc::clone(&self.inner);
-        let task = tokio::spawn(async move {
-            let leave = Leave::of(&inner);
-            let result = inner.agent.resume(*run, answers, events, cancel).await;
-            // The answers were found to belong to it when it was taken.
-            let result = result.map_err(|_stray| ConversationError::NothingAsked)?;
-            leave.with(&result);
-            Ok(result)
-        });
-        task.await.unwrap_or(Err(ConversationError::Panicked))
+    ) -> Result<Arc<RunResult>, ConversationError> {
+        let rest = match self.inner.answer(answers, events, &cancel)? {
+            Progress::Rested(result) => return Ok(result),
+            Progress::Under(rest) => rest,
+        };
+        rest.await
+    }
+
+    /// Ends the run that is under way or waits: its open calls end as cancelled, and the conversation is free for the next
+    /// message. Nothing when it is free already.
+    ///
+    /// # Errors
+    /// [`ConversationError::Panicked`].
+    pub async fn abandon(&self) -> Result<Option<Arc<RunResult>>, ConversationError> {
+        match self.inner.abandon() {
+            Some(rest) => rest.await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -229,80 +272,237 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the conversation is free and this is the first in line, and takes it.
-    async fn enter(&self) -> Result<(), ConversationError> {
-        let ticket = match self.state().take_turn(self.while_pending)? {
-            Turn::Now => return Ok(()),
-            Turn::Later(ticket) => InLine { inner: self, ticket },
-        };
+    /// Begins the run of a message, or lets it stand in line.
+    fn take_turn(self: &Arc<Self>, message: &SendRequest) -> Result<Turn, ConversationError> {
+        let mut state = self.state();
+        match (&state.phase, self.while_pending) {
+            (Phase::Free, _) if state.line.is_empty() => Ok(Turn::Now(self.begin(&mut state, message))),
+            (_, WhilePending::Queue) if state.line.len() >= QUEUE_MAX => Err(ConversationError::QueueFull),
+            (_, WhilePending::Queue) => {
+                let ticket = state.next_ticket;
+                state.next_ticket += 1;
+                state.line.push_back(ticket);
+                Ok(Turn::Later(ticket))
+            }
+            (Phase::Waiting(..), WhilePending::Refuse) => {
+                Err(ConversationError::Waiting { questions: self.board.open() })
+            }
+            (Phase::Free | Phase::Running(..), WhilePending::Refuse) => Err(ConversationError::Running),
+        }
+    }
+
+    /// Waits until the conversation is free and this is the first in line, and begins its run.
+    async fn wait_for_turn(self: &Arc<Self>, ticket: u64, message: &SendRequest) -> Result<Rest, ConversationError> {
+        let _place = InLine { inner: self, ticket };
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
             // From here on no move is missed.
             moved.as_mut().enable();
-            if self.state().call_up(ticket.ticket) {
-                return Ok(());
+            {
+                let mut state = self.state();
+                if matches!(state.phase, Phase::Free) && state.line.front() == Some(&ticket) {
+                    state.line.pop_front();
+                    return Ok(self.begin(&mut state, message));
+                }
             }
-            moved.await;
+            if message.cancel.run_until_cancelled(moved).await.is_none() {
+                return Err(ConversationError::Cancelled);
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, state: &mut State, message: &SendRequest) -> Rest {
+        let run = Run {
+            cancel: CancellationToken::new(),
+            over: CancellationToken::new(),
+            listeners: Arc::new(Listeners::of(&message.events)),
+        };
+        run.obey(&message.cancel);
+        let mut messages = state.history.clone();
+        messages.push(Message::User { content: message.content.clone() });
+        let request = RunRequest {
+            system: self.system.clone(),
+            messages,
+            events: Arc::clone(&run.listeners) as Arc<dyn EventSink>,
+            cancel: run.cancel.clone(),
+        };
+        self.go(state, run, Start::Begin(Box::new(request)))
+    }
+
+    /// Takes answers, and lets the run go on if it waits.
+    fn answer(
+        self: &Arc<Self>,
+        answers: Vec<Answer>,
+        events: Arc<dyn EventSink>,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, ConversationError> {
+        let mut state = self.state();
+        let taken = self.board.answer(answers).map_err(|refusal| match (refusal, &state.phase) {
+            (Refusal::Conflict(id), _) => ConversationError::Conflict { id },
+            (Refusal::Unknown(_), Phase::Free) => ConversationError::NothingAsked,
+            (Refusal::Unknown(id), _) => ConversationError::UnknownQuestion { id, questions: self.board.open() },
+        })?;
+        match (&state.phase, taken) {
+            (Phase::Running(run, rest), Taken::First) => {
+                run.listeners.add(events);
+                run.obey(cancel);
+                Ok(Progress::Under(rest.clone()))
+            }
+            (Phase::Running(_, rest), Taken::Again) => Ok(Progress::Under(rest.clone())),
+            (Phase::Waiting(run, ..), Taken::First) => {
+                run.listeners.only(events);
+                run.obey(cancel);
+                self.resume(&mut state).map(Progress::Under).ok_or(ConversationError::NothingAsked)
+            }
+            (Phase::Waiting(..) | Phase::Free, _) => {
+                state.last.clone().map(Progress::Rested).ok_or(ConversationError::NothingAsked)
+            }
+        }
+    }
+
+    fn abandon(self: &Arc<Self>) -> Option<Rest> {
+        let mut state = self.state();
+        match &state.phase {
+            Phase::Free => None,
+            Phase::Running(run, rest) => {
+                run.cancel.cancel();
+                Some(rest.clone())
+            }
+            Phase::Waiting(run, ..) => {
+                run.cancel.cancel();
+                self.resume(&mut state)
+            }
+        }
+    }
+
+    /// Goes on with the run that waits, if one does.
+    fn resume(self: &Arc<Self>, state: &mut State) -> Option<Rest> {
+        match std::mem::replace(&mut state.phase, Phase::Free) {
+            Phase::Waiting(run, suspended, _) => Some(self.go(state, run, Start::Resume(suspended))),
+            other => {
+                state.phase = other;
+                None
+            }
+        }
+    }
+
+    /// Sets a run going.
+    fn go(self: &Arc<Self>, state: &mut State, run: Run, start: Start) -> Rest {
+        let leave = Leave { inner: Arc::clone(self), run: run.clone(), has_left: false };
+        let task = tokio::spawn(Self::live(leave, start));
+        let rest: Rest = async { task.await.unwrap_or(Err(ConversationError::Panicked)) }.boxed().shared();
+        state.phase = Phase::Running(run, rest.clone());
+        rest
+    }
+
+    async fn live(mut leave: Leave, start: Start) -> Result<Arc<RunResult>, ConversationError> {
+        let (inner, run) = (Arc::clone(&leave.inner), leave.run.clone());
+        let events = Arc::clone(&run.listeners) as Arc<dyn EventSink>;
+        let mut result = match start {
+            Start::Begin(request) => {
+                let result = inner.agent.run_with(&inner.board, *request).await;
+                // The history is balanced, and stays so with a person's message behind it.
+                result.map_err(|_unbalanced| ConversationError::Panicked)?
+            }
+            Start::Resume(waiting) => inner.agent.resume_with(&inner.board, *waiting, &events, &run.cancel).await,
+        };
+        loop {
+            let waiting = match leave.rest(result) {
+                Rested::Left(result) => return Ok(result),
+                Rested::GoesOn(waiting) => waiting,
+            };
+            result = inner.agent.resume_with(&inner.board, *waiting, &events, &run.cancel).await;
+        }
+    }
+
+    /// Looks at the clock while a run waits, and at its token: it goes on when a question lapses or it is cancelled.
+    fn watch(self: &Arc<Self>, run: &Run, expiry: Option<OffsetDateTime>) -> DropGuard {
+        let answered = CancellationToken::new();
+        let (inner, cancel, until) = (Arc::downgrade(self), run.cancel.clone(), answered.clone());
+        tokio::spawn(until.run_until_cancelled_owned(async move {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = sleep_until(expiry) => {}
+            }
+            if let Some(inner) = Weak::upgrade(&inner) {
+                let mut state = inner.state();
+                drop(inner.resume(&mut state));
+            }
+        }));
+        answered.drop_guard()
+    }
+}
+
+/// Sleeps until a time of the day, or for ever. In steps: a clock may be set, and a machine may sleep.
+async fn sleep_until(time: Option<OffsetDateTime>) {
+    const STEP: Duration = Duration::from_secs(60);
+    let Some(time) = time else { return std::future::pending().await };
+    loop {
+        match Duration::try_from(time - OffsetDateTime::now_utc()) {
+            Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(STEP)).await,
+            _ => return,
         }
     }
 }
 
 /// When a message has its turn.
 enum Turn {
-    Now,
+    Now(Rest),
     Later(u64),
 }
 
-impl State {
-    fn questions(&self) -> Vec<Request> {
-        match &self.phase {
-            Phase::Waiting(run) => run.open().map(OpenCall::request).cloned().collect(),
-            Phase::Free | Phase::Running => Vec::new(),
-        }
+/// What an answer has come to.
+enum Progress {
+    /// The run goes on.
+    Under(Rest),
+    /// Nothing had to be done.
+    Rested(Arc<RunResult>),
+}
+
+/// How a run comes to life.
+enum Start {
+    Begin(Box<RunRequest>),
+    Resume(Box<SuspendedRun>),
+}
+
+impl Run {
+    /// Lets a token cancel it, as long as it has not ended.
+    fn obey(&self, token: &CancellationToken) {
+        let (token, cancel) = (token.clone(), self.cancel.clone());
+        tokio::spawn(self.over.clone().run_until_cancelled_owned(async move {
+            token.cancelled().await;
+            cancel.cancel();
+        }));
+    }
+}
+
+/// Those who are told what happens in a run.
+struct Listeners(Mutex<Vec<Arc<dyn EventSink>>>);
+
+impl Listeners {
+    fn of(sink: &Arc<dyn EventSink>) -> Self {
+        Self(Mutex::new(vec![Arc::clone(sink)]))
     }
 
-    fn take_turn(&mut self, while_pending: WhilePending) -> Result<Turn, ConversationError> {
-        match (&self.phase, while_pending) {
-            (Phase::Free, _) if self.line.is_empty() => {
-                self.phase = Phase::Running;
-                Ok(Turn::Now)
-            }
-            (_, WhilePending::Queue) if self.line.len() >= QUEUE_MAX => Err(ConversationError::QueueFull),
-            (_, WhilePending::Queue) => {
-                let ticket = self.next_ticket;
-                self.next_ticket += 1;
-                self.line.push_back(ticket);
-                Ok(Turn::Later(ticket))
-            }
-            (Phase::Waiting(_), WhilePending::Refuse) => {
-                Err(ConversationError::Waiting { questions: self.questions() })
-            }
-            (Phase::Free | Phase::Running, WhilePending::Refuse) => Err(ConversationError::Running),
-        }
+    fn add(&self, sink: Arc<dyn EventSink>) {
+        self.sinks().push(sink);
     }
 
-    fn call_up(&mut self, ticket: u64) -> bool {
-        let is_called = matches!(self.phase, Phase::Free) && self.line.front() == Some(&ticket);
-        if is_called {
-            self.line.pop_front();
-            self.phase = Phase::Running;
-        }
-        is_called
+    fn only(&self, sink: Arc<dyn EventSink>) {
+        *self.sinks() = vec![sink];
     }
 
-    fn take_waiting(&mut self, answers: &[Answer]) -> Result<Box<SuspendedRun>, ConversationError> {
-        let stray = match &self.phase {
-            Phase::Waiting(run) => run.stray(answers).map(|answer| answer.id.clone()),
-            Phase::Free | Phase::Running => return Err(ConversationError::NothingAsked),
-        };
-        if let Some(id) = stray {
-            return Err(ConversationError::UnknownQuestion { id, questions: self.questions() });
-        }
-        match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Waiting(run) => Ok(run),
-            Phase::Free | Phase::Running => Err(ConversationError::NothingAsked),
-        }
+    fn sinks(&self) -> MutexGuard<'_, Vec<Arc<dyn EventSink>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventSink for Listeners {
+    fn emit(&self, event: RunEvent) {
+        // Not under the lock: a sink is somebody else's code.
+        let sinks = self.sinks().clone();
+        sinks.iter().for_each(|sink| sink.emit(event.clone()));
     }
 }
 
@@ -319,29 +519,58 @@ impl Drop for InLine<'_> {
     }
 }
 
-/// Leaves the conversation when a run is over, also when it panics.
-struct Leave<'a> {
-    inner: &'a Inner,
-    next: Phase,
+/// Leaves the conversation when a run rests, also when it panics.
+struct Leave {
+    inner: Arc<Inner>,
+    run: Run,
+    has_left: bool,
 }
 
-impl<'a> Leave<'a> {
-    fn of(inner: &'a Inner) -> Self {
-        Self { inner, next: Phase::Free }
-    }
-
-    fn with(mut self, result: &RunResult) {
-        match &result.end {
-            RunEnd::Pending(run) => self.next = Phase::Waiting(run.clone()),
-            _ => self.inner.state().history.clone_from(&result.messages),
-        }
-    }
+/// What becomes of a run that has nothing to do.
+enum Rested {
+    /// It has ended, or waits.
+    Left(Arc<RunResult>),
+    /// An answer came at the last moment.
+    GoesOn(Box<SuspendedRun>),
 }
 
-impl Drop for Leave<'_> {
-    fn drop(&mut self) {
-        self.inner.state().phase = std::mem::replace(&mut self.next, Phase::Free);
+impl Leave {
+    fn rest(&mut self, mut result: RunResult) -> Rested {
+        let mut state = self.inner.state();
+        let suspended = match &mut result.end {
+            RunEnd::Pending { run, .. } => run.take(),
+            _ => None,
+        };
+        state.phase = match suspended {
+            // Answers are taken under the same lock.
+            Some(waiting) if self.inner.board.has_fresh() => return Rested::GoesOn(waiting),
+            Some(waiting) => {
+                let watch = self.inner.watch(&self.run, waiting.expiry());
+                Phase::Waiting(self.run.clone(), waiting, watch)
+            }
+            None => {
+                self.run.over.cancel();
+                state.history.clone_from(&result.messages);
+                Phase::Free
+            }
+        };
+        let result = Arc::new(result);
+        state.last = Some(Arc::clone(&result));
+        drop(state);
+        self.has_left = true;
         self.inner.moved.notify_waiters();
+        Rested::Left(result)
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        if !self.has_left {
+            self.run.over.cancel();
+            self.inner.board.close();
+            self.inner.state().phase = Phase::Free;
+            self.inner.moved.notify_waiters();
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod agent;
 mod answerer;
+mod board;
 mod budget;
 mod call;
 mod call_record;
@@ -29,7 +30,7 @@ mod work_clock;
 pub use agent::{Agent, RunError, RunRequest};
 pub use answerer::{Answerer, Asker, Nobody, Question};
 pub use budget::{Budget, RunLimit};
-pub use call::{CallState, Caller, OpenCall, fresh_call_id};
+pub use call::{CallState, Caller, ForeignAnswer, OpenCall, fresh_call_id};
 pub use call_record::{CallEnding, CallRecord};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
 pub use compaction::Compaction;
@@ -43,5 +44,5 @@ pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelWarning, Prompt,
 pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
 pub use schema::{ArgumentSchema, SchemaError};
 pub use stream::RunStream;
-pub use suspension::ForeignAnswer;
+
 pub use transcript::{AssistantTurn, CallRequest, Message, ToolReply, Verbatim, is_balanced};

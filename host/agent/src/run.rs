@@ -2,12 +2,15 @@
 
 use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Serialize, Serializer};
-use toolcell_contract::{Answer, Request};
+use time::OffsetDateTime;
+use toolcell_contract::Request;
 
+use crate::answerer::Question;
 use crate::budget::RunLimit;
 use crate::call::{CallState, OpenCall};
 use crate::call_record::CallRecord;
 use crate::model::{ModelError, Usage, WarningKind};
+use crate::suspension::expiry;
 use crate::transcript::Message;
 use crate::window::Window;
 
@@ -29,11 +32,18 @@ pub enum RunStatus {
 
 /// How a run ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RunEnd {
     /// The model has said all.
     Done,
-    /// At least one call waits for an answer, and nobody was there. [`crate::Agent::resume`] goes on.
-    Pending(Box<SuspendedRun>),
+    /// At least one call waits for an answer, and nobody was there.
+    Pending {
+        /// What is asked, in call order.
+        questions: Vec<Question>,
+        /// The run, with which [`crate::Agent::resume`] goes on. A [`crate::Conversation`] keeps it for itself, and goes
+        /// on with [`crate::Conversation::answer`].
+        run: Option<Box<SuspendedRun>>,
+    },
     /// A limit ended it. The transcript is balanced, so a new run can go on from it.
     Incomplete(RunLimit),
     /// The model could not be asked. The transcript is balanced.
@@ -75,7 +85,7 @@ impl RunResult {
     pub fn status(&self) -> RunStatus {
         match self.end {
             RunEnd::Done => RunStatus::Done,
-            RunEnd::Pending(_) => RunStatus::Pending,
+            RunEnd::Pending { .. } => RunStatus::Pending,
             RunEnd::Incomplete(_) => RunStatus::Incomplete,
             RunEnd::Failed(_) | RunEnd::Stopped { .. } => RunStatus::Failed,
             RunEnd::Cancelled => RunStatus::Cancelled,
@@ -90,11 +100,20 @@ impl RunResult {
 
     /// All open questions, in call order.
     pub fn pendings(&self) -> impl Iterator<Item = &Request> {
-        let suspended = match &self.end {
-            RunEnd::Pending(suspended) => Some(suspended),
-            _ => None,
+        let questions = match &self.end {
+            RunEnd::Pending { questions, .. } => questions.as_slice(),
+            _ => &[],
         };
-        suspended.into_iter().flat_map(|suspended| suspended.open()).map(OpenCall::request)
+        questions.iter().map(|question| &question.request)
+    }
+
+    /// The run, if it waits and is not kept by a conversation.
+    #[must_use]
+    pub fn into_suspended(self) -> Option<SuspendedRun> {
+        match self.end {
+            RunEnd::Pending { run, .. } => run.map(|run| *run),
+            _ => None,
+        }
     }
 }
 
@@ -112,7 +131,7 @@ impl Serialize for RunResult {
             RunEnd::Incomplete(limit) => object.serialize_field("limit", limit)?,
             RunEnd::Failed(error) => object.serialize_field("error", &error.to_string())?,
             RunEnd::Stopped { reason } => object.serialize_field("error", reason)?,
-            RunEnd::Pending(_) => {
+            RunEnd::Pending { .. } => {
                 object.serialize_field("pending", &self.pending())?;
                 object.serialize_field("pendings", &self.pendings().collect::<Vec<_>>())?;
             }
@@ -122,8 +141,9 @@ impl Serialize for RunResult {
     }
 }
 
-/// A run that waits: nothing but data, and everything that is needed to go on.
-#[derive(Debug, Clone)]
+/// A run that waits: nothing but data, and everything that is needed to go on. It goes on once: [`crate::Agent::resume`]
+/// takes it.
+#[derive(Debug)]
 pub struct SuspendedRun {
     pub(crate) progress: RunProgress,
     /// The calls of the last turn, in call order.
@@ -133,15 +153,20 @@ pub struct SuspendedRun {
 impl SuspendedRun {
     /// The calls that wait, in call order.
     pub fn open(&self) -> impl Iterator<Item = &OpenCall> {
-        self.slots.iter().filter_map(|slot| match slot {
-            CallState::Open(open) => Some(open.as_ref()),
+        self.open_with_places().map(|(_, open)| open)
+    }
+
+    /// The calls that wait, each with its place in the turn.
+    pub(crate) fn open_with_places(&self) -> impl Iterator<Item = (usize, &OpenCall)> {
+        self.slots.iter().enumerate().filter_map(|(place, slot)| match slot {
+            CallState::Open(open) => Some((place, open.as_ref())),
             CallState::Finished(_) => None,
         })
     }
 
-    /// The first of these answers that belongs to no open call.
-    pub(crate) fn stray<'a>(&self, answers: &'a [Answer]) -> Option<&'a Answer> {
-        answers.iter().find(|answer| !self.open().any(|open| open.request().id == answer.id))
+    /// When the first of its questions lapses.
+    pub(crate) fn expiry(&self) -> Option<OffsetDateTime> {
+        self.open().filter_map(|open| expiry(open.request())).min()
     }
 }
 

@@ -6,15 +6,11 @@ use toolcell_contract::{Answer, CallContext, FailureCode, Request, Suspension, T
 
 use crate::call_record::CallEnding;
 
-/// An answer that belongs to another question.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is for \"{answered}\", but the question is \"{asked}\": answer with the id of the question")]
-pub struct ForeignAnswer {
-    /// The id in the answer.
-    pub answered: String,
-    /// The id of the question.
-    pub asked: String,
-}
+/// The reason of a no that the host gives when the run is cancelled.
+pub(crate) const CANCELLED: &str = "cancelled";
+
+/// The reason of a no that the host gives when a question lapses.
+pub(crate) const EXPIRED: &str = "expired";
 
 /// What a call does next.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,24 +21,25 @@ pub(crate) enum Settled {
     Refused(CallEnding),
 }
 
-/// Decides what follows from an answer that arrives at `now`.
+/// Decides what follows from an answer that arrives at `now`. An answer to another question decides nothing: its id is the
+/// error.
 pub(crate) fn settle(
     call_id: &str,
     suspension: &Suspension,
     answer: Answer,
     now: OffsetDateTime,
-) -> Result<Settled, ForeignAnswer> {
+) -> Result<Settled, String> {
     let Suspension { request, guest_id, state } = suspension;
     if answer.id != request.id {
-        return Err(ForeignAnswer { answered: answer.id, asked: request.id.clone() });
+        return Err(answer.id);
     }
-    if expiry(request).is_some_and(|end| end <= now) {
+    if has_lapsed(request, now) {
         return Ok(Settled::Refused(refused(request, FailureCode::Expired)));
     }
     if !answer.ok {
         let code = match answer.reason.as_deref() {
-            Some("expired") => FailureCode::Expired,
-            Some("cancelled") => FailureCode::Cancelled,
+            Some(EXPIRED) => FailureCode::Expired,
+            Some(CANCELLED) => FailureCode::Cancelled,
             _ => FailureCode::Declined,
         };
         return Ok(Settled::Refused(refused(request, code)));
@@ -68,6 +65,11 @@ fn ending(output: String, code: FailureCode) -> CallEnding {
 /// When a question lapses. The sandbox has checked the text; one that cannot be read never lapses by itself.
 pub(crate) fn expiry(request: &Request) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(request.expires_at.as_deref()?, &Rfc3339).ok()
+}
+
+/// Whether a question has lapsed.
+pub(crate) fn has_lapsed(request: &Request, now: OffsetDateTime) -> bool {
+    expiry(request).is_some_and(|end| end <= now)
 }
 
 #[cfg(test)]
@@ -124,6 +126,6 @@ mod tests {
     #[test]
     fn an_answer_to_another_question_changes_nothing() {
         let error = settle("c1", &suspension(None, None), Answer::approve("pnd-2"), NOW).unwrap_err();
-        assert_eq!(error, ForeignAnswer { answered: "pnd-2".into(), asked: "pnd-1".into() });
+        assert_eq!(error, "pnd-2");
     }
 }

@@ -74,9 +74,9 @@ impl RunWatch {
         let span = self.0;
         let result = run.instrument(span.clone()).await;
         span.record(INPUT_TOKENS, result.usage.input_tokens).record(OUTPUT_TOKENS, result.usage.output_tokens);
-        span.record(PENDING, matches!(result.end, RunEnd::Pending(_)));
+        span.record(PENDING, matches!(result.end, RunEnd::Pending { .. }));
         match &result.end {
-            RunEnd::Done | RunEnd::Pending(_) | RunEnd::Incomplete(_) => {}
+            RunEnd::Done | RunEnd::Pending { .. } | RunEnd::Incomplete(_) => {}
             RunEnd::Failed(error) => record_error(&span, error.kind()),
             RunEnd::Stopped { .. } => record_error(&span, "stopped"),
             RunEnd::Cancelled => record_error(&span, CANCELLED),

@@ -174,16 +174,16 @@ async fn with_nobody_there_the_run_waits_and_every_answer_runs_its_own_call() {
     assert_eq!(result.pending().unwrap().id, ids[0]);
     let ended: Vec<_> = result.tool_calls.iter().map(|record| record.request.name.as_str()).collect();
     assert_eq!(ended, ["echo"], "what ended beside an open call is not lost");
-    let RunEnd::Pending(run) = result.end else { panic!("not pending") };
+    let run = result.into_suspended().expect("it waits");
 
     let cancel = tokio_util::sync::CancellationToken::new;
     let answers = vec![Answer::decline(&ids[1], "declined")];
-    let result = stage.agent.resume(*run, answers, stage.sink(), cancel()).await.unwrap();
+    let result = stage.agent.resume(run, answers, stage.sink(), cancel()).await.unwrap();
     assert_eq!(result.pendings().map(|request| request.id.as_str()).collect::<Vec<_>>(), [ids[0].as_str()]);
     assert_eq!(stage.model.sent.lock().unwrap().len(), 1, "the model is not asked while a call waits");
-    let RunEnd::Pending(run) = result.end else { panic!("not pending") };
+    let run = result.into_suspended().expect("it waits");
 
-    let stray = stage.agent.resume(*run, vec![Answer::approve("pnd-other")], stage.sink(), cancel()).await;
+    let stray = stage.agent.resume(run, vec![Answer::approve("pnd-other")], stage.sink(), cancel()).await;
     let Err(RunError::UnknownQuestion { id, run }) = stray else { panic!("a foreign answer was taken") };
     assert_eq!(id, "pnd-other");
 
@@ -240,6 +240,14 @@ async fn an_answer_cut_off_by_the_output_limit_is_incomplete() {
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert!(matches!(result.end, RunEnd::Incomplete(RunLimit::Tokens)), "{:?}", result.end);
     assert_eq!(result.text, "once upon");
+}
+
+#[tokio::test]
+async fn an_answer_that_paused_is_one_text_with_what_follows() {
+    let pause = Reply::Turn { text: "once upon ", calls: Vec::new(), stop: StopReason::Paused };
+    let stage = Stage::new(FakeCatalog::default(), &[pause, say("a time")]);
+    let result = stage.agent.run(stage.request()).await.unwrap();
+    assert_eq!((result.text.as_str(), result.turns), ("once upon a time", 2));
 }
 
 #[tokio::test]
@@ -314,6 +322,53 @@ async fn a_cancelled_run_ends_its_calls_and_stays_balanced() {
     let codes: Vec<_> = result.tool_calls.iter().map(|record| record.ending.code).collect();
     assert_eq!(codes, [Some(FailureCode::Cancelled); 2]);
     assert!(is_balanced(&result.messages));
+}
+
+#[tokio::test]
+async fn a_run_that_waits_and_is_cancelled_ends_its_open_calls() {
+    let turn = call(&[("gpu", r#"{"n":1}"#), ("gpu", r#"{"n":2}"#)]);
+    let stage = Stage::new(FakeCatalog::default().with_gpu(), &[turn]);
+    let waiting = stage.agent.run(stage.request()).await.unwrap();
+    let yes = vec![Answer::approve(&waiting.pending().unwrap().id)];
+    let cancel = tokio_util::sync::CancellationToken::new();
+    cancel.cancel();
+    let run = waiting.into_suspended().unwrap();
+    let result = stage.agent.resume(run, yes, stage.sink(), cancel).await.unwrap();
+    assert_eq!(result.status(), RunStatus::Cancelled);
+    assert_eq!(result.tool_calls.len(), 2);
+    assert!(result.tool_calls.iter().all(|record| record.ending.code == Some(FailureCode::Cancelled)));
+    assert!(is_balanced(&result.messages));
+    assert_eq!(stage.times_called("gpu"), 2, "nothing runs any more");
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_beside_an_open_question_does_not_wait_for_it() {
+    let catalog = FakeCatalog::default().with_gpu().with("stuck", |_| std::future::pending());
+    let stage = Stage::new(catalog, &[call(&[("gpu", "{}"), ("stuck", "{}")])]);
+    let request = stage.request();
+    let cancel = request.cancel.clone();
+    let cancelling = async {
+        tokio::task::yield_now().await;
+        cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(stage.agent.run(request), cancelling);
+    assert_eq!(result.unwrap().status(), RunStatus::Cancelled);
+}
+
+#[tokio::test]
+async fn two_answers_to_one_question_run_its_call_once_or_not_at_all() {
+    // OpenRouterTeam/typescript-sdk#518: an id twice in the list ran twice, an id in both lists ran and was rejected.
+    let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
+    let waiting = stage.agent.run(stage.request()).await.unwrap();
+    let id = waiting.pending().unwrap().id.clone();
+    let (run, cancel) = (waiting.into_suspended().unwrap(), tokio_util::sync::CancellationToken::new());
+    let both = vec![Answer::approve(&id), Answer::decline(&id, "declined")];
+    let refused = stage.agent.resume(run, both, stage.sink(), cancel.clone()).await;
+    let Err(RunError::Conflict { run, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(stage.times_called("gpu"), 1);
+    let twice = vec![Answer::approve(&id), Answer::approve(&id)];
+    stage.agent.resume(*run, twice, stage.sink(), cancel).await.unwrap();
+    assert_eq!(stage.times_called("gpu"), 2);
 }
 
 #[tokio::test]

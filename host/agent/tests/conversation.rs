@@ -4,23 +4,24 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use support::{FakeCatalog, Reply, Stage, call, say};
+use support::{FakeCatalog, Reply, Stage, call, say, suspended};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    Conversation, ConversationError, ConversationOptions, Conversations, Message, NoEvents, QUEUE_MAX, RunError,
-    RunResult, RunStatus, SendRequest, WhilePending, is_balanced,
+    Conversation, ConversationError, ConversationOptions, Conversations, Message, NoEvents, QUEUE_MAX, RunEnd,
+    RunError, RunResult, RunStatus, SendRequest, WhilePending, is_balanced,
 };
-use toolcell_contract::{Answer, ContentPart};
+use toolcell_contract::{Answer, ContentPart, FailureCode, Outcome, ToolResult};
 
 fn conversation(stage: &Stage, while_pending: WhilePending) -> Conversation {
     let options = ConversationOptions { while_pending, ..ConversationOptions::default() };
     Conversation::new(stage.agent.clone(), options).unwrap()
 }
 
-async fn answer(conversation: &Conversation, answers: Vec<Answer>) -> Result<RunResult, ConversationError> {
+async fn answer(conversation: &Conversation, answers: Vec<Answer>) -> Result<Arc<RunResult>, ConversationError> {
     conversation.answer(answers, Arc::new(NoEvents), CancellationToken::new()).await
 }
 
@@ -83,11 +84,15 @@ async fn a_message_while_a_call_waits_is_refused_and_the_answer_goes_on() {
     assert!(matches!(stray, ConversationError::UnknownQuestion { .. }));
     assert_eq!(conversation.questions().len(), 1, "it still waits");
 
-    let result = answer(&conversation, vec![Answer::approve(&question.id)]).await.unwrap();
+    let result = answer(&conversation, vec![Answer::approve(&question.request.id)]).await.unwrap();
     assert_eq!((result.status(), result.text.as_str()), (RunStatus::Done, "Done."));
     assert!(is_balanced(&conversation.history()));
-    let again = answer(&conversation, vec![Answer::approve(&question.id)]).await;
-    assert!(matches!(again, Err(ConversationError::NothingAsked)));
+    let again = answer(&conversation, vec![Answer::approve(&question.request.id)]).await.unwrap();
+    assert!(Arc::ptr_eq(&again, &result), "the same answer again changes nothing");
+    let other = answer(&conversation, vec![Answer::decline(&question.request.id, "declined")]).await;
+    assert!(matches!(other, Err(ConversationError::Conflict { .. })));
+    let stray = answer(&conversation, vec![Answer::approve("pnd-x")]).await;
+    assert!(matches!(stray, Err(ConversationError::NothingAsked)));
     conversation.send(SendRequest::text("more")).await.unwrap();
     assert_eq!(said(&conversation.history()), ["go", "more"]);
 }
@@ -100,7 +105,7 @@ async fn messages_while_a_call_waits_are_answered_afterwards_in_their_order() {
     let waiting = conversation.send(SendRequest::text("first")).await.unwrap();
     let send = |text: &'static str| {
         let conversation = conversation.clone();
-        tokio::spawn(async move { conversation.send(SendRequest::text(text)).await.unwrap().text })
+        tokio::spawn(async move { conversation.send(SendRequest::text(text)).await.unwrap().text.clone() })
     };
     let second = send("second");
     tokio::task::yield_now().await;
@@ -121,7 +126,7 @@ async fn who_gives_up_waiting_gives_up_his_place() {
     assert!(given_up.await.is_err());
     let third = tokio::spawn({
         let conversation = conversation.clone();
-        async move { conversation.send(SendRequest::text("third")).await.unwrap().text }
+        async move { conversation.send(SendRequest::text("third")).await.unwrap().text.clone() }
     });
     tokio::task::yield_now().await;
     answer(&conversation, vec![Answer::approve(&waiting.pending().unwrap().id)]).await.unwrap();
@@ -189,4 +194,218 @@ async fn a_conversation_is_found_by_its_id() {
     assert_eq!(conversations.get(&id).unwrap().history().len(), 2);
     assert!(conversations.remove(&id).is_some());
     assert!(conversations.get(&id).is_none());
+}
+
+/// Two calls that ask, and run after a yes until they are let go by name.
+struct Gates(FakeCatalog, [Arc<Notify>; 2]);
+
+fn gates() -> Gates {
+    let doors = [Arc::new(Notify::new()), Arc::new(Notify::new())];
+    let inside = doors.clone();
+    let catalog = FakeCatalog::default().with("gate", move |call| {
+        let door = Arc::clone(&inside[usize::from(call.arguments.contains('1'))]);
+        async move {
+            match call.context.answer {
+                None => suspended("Open?"),
+                Some(_) => {
+                    door.notified().await;
+                    Outcome::Done(ToolResult::ok(format!("opened {}", call.arguments)))
+                }
+            }
+        }
+    });
+    Gates(catalog, doors)
+}
+
+const BOTH_GATES: [(&str, &str); 2] = [("gate", r#"{"n":0}"#), ("gate", r#"{"n":1}"#)];
+
+fn ids(conversation: &Conversation) -> Vec<String> {
+    conversation.questions().into_iter().map(|question| question.request.id).collect()
+}
+
+/// Lets everything else go on as far as it can.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn each_answer_lets_its_own_call_go_on_at_once_and_nobody_waits_for_another() {
+    let Gates(catalog, [first_door, second_door]) = gates();
+    let stage = Stage::new(catalog, &[call(&BOTH_GATES), say("Both are open.")]);
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    conversation.send(SendRequest::text("go")).await.unwrap();
+    let [first, second] = &ids(&conversation)[..] else { panic!("two questions") };
+
+    let go_on = |id: &String| {
+        let (conversation, yes) = (conversation.clone(), vec![Answer::approve(id)]);
+        tokio::spawn(async move { answer(&conversation, yes).await.unwrap() })
+    };
+    let one = go_on(first);
+    settle().await;
+    assert_eq!(ids(&conversation), [second.as_str()], "while the first call runs the second still waits");
+    let two = go_on(second);
+    settle().await;
+    assert_eq!(stage.times_called("gate"), 4, "both run at the same time");
+    let again = go_on(first);
+    let other = answer(&conversation, vec![Answer::decline(first, "declined")]).await;
+    assert!(matches!(other, Err(ConversationError::Conflict { .. })));
+    second_door.notify_one();
+    first_door.notify_one();
+    for result in [one.await.unwrap(), two.await.unwrap(), again.await.unwrap()] {
+        assert_eq!((result.status(), result.text.as_str()), (RunStatus::Done, "Both are open."));
+    }
+    assert_eq!(stage.times_called("gate"), 4, "each ran once after its answer");
+}
+
+#[tokio::test]
+async fn a_question_can_be_answered_while_another_call_of_the_turn_has_not_asked_yet() {
+    let Gates(catalog, [first_door, _]) = gates();
+    let slow_door = Arc::new(Notify::new());
+    let inside = Arc::clone(&slow_door);
+    let catalog = catalog.with("slow", move |_| {
+        let door = Arc::clone(&inside);
+        async move {
+            door.notified().await;
+            Outcome::Done(ToolResult::ok("slept"))
+        }
+    });
+    let stage = Stage::new(catalog, &[call(&[("slow", "{}"), BOTH_GATES[0]]), say("Done.")]);
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    let sent = tokio::spawn({
+        let conversation = conversation.clone();
+        async move { conversation.send(SendRequest::text("go")).await.unwrap() }
+    });
+    settle().await;
+    let [id] = &ids(&conversation)[..] else { panic!("one question") };
+    let answered = tokio::spawn({
+        let (conversation, yes) = (conversation.clone(), vec![Answer::approve(id)]);
+        async move { answer(&conversation, yes).await.unwrap() }
+    });
+    first_door.notify_one();
+    settle().await;
+    assert_eq!(stage.times_called("gate"), 2, "it did not wait for the slow one");
+    slow_door.notify_one();
+    assert!(Arc::ptr_eq(&sent.await.unwrap(), &answered.await.unwrap()), "both are told the same end");
+    assert_eq!(conversation.history().len(), 4);
+}
+
+#[tokio::test]
+async fn an_answer_from_elsewhere_counts_although_somebody_is_being_asked() {
+    let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("Done.")]);
+    let asked = Arc::new(Mutex::new(Weak::new()));
+    let seen = Arc::clone(&asked);
+    stage.agent = stage.agent.wait_for(move |_| {
+        let alive = Arc::new(());
+        *seen.lock().unwrap() = Arc::downgrade(&alive);
+        async move {
+            std::future::pending::<()>().await;
+            drop(alive);
+            None
+        }
+    });
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    let sent = tokio::spawn({
+        let conversation = conversation.clone();
+        async move { conversation.send(SendRequest::text("go")).await.unwrap() }
+    });
+    settle().await;
+    assert!(asked.lock().unwrap().upgrade().is_some(), "somebody is being asked");
+    let [id] = &ids(&conversation)[..] else { panic!("one question") };
+    answer(&conversation, vec![Answer::approve(id)]).await.unwrap();
+    assert_eq!(sent.await.unwrap().text, "Done.");
+    assert!(asked.lock().unwrap().upgrade().is_none(), "who was asked is not asked any more");
+    assert_eq!(stage.times_called("gpu"), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_ends_with_its_token() {
+    for is_answered in [false, true] {
+        let Gates(catalog, [first_door, _]) = gates();
+        let stage = Stage::new(catalog, &[call(&BOTH_GATES), say("Still here.")]);
+        let conversation = conversation(&stage, WhilePending::Refuse);
+        let cancel = CancellationToken::new();
+        let go = SendRequest { cancel: cancel.clone(), ..SendRequest::text("go") };
+        assert_eq!(conversation.send(go).await.unwrap().status(), RunStatus::Pending);
+        if is_answered {
+            first_door.notify_one();
+            let [first, _] = &ids(&conversation)[..] else { panic!("two questions") };
+            assert_eq!(answer(&conversation, vec![Answer::approve(first)]).await.unwrap().status(), RunStatus::Pending);
+        }
+        cancel.cancel();
+        settle().await;
+        assert!(conversation.questions().is_empty());
+        assert!(is_balanced(&conversation.history()));
+        assert_eq!(conversation.history().len(), 3, "the message, the calls and their results");
+        assert_eq!(stage.model.sent.lock().unwrap().len(), 1, "the model is not asked any more");
+        assert_eq!(conversation.send(SendRequest::text("and now?")).await.unwrap().text, "Still here.");
+    }
+}
+
+#[tokio::test]
+async fn a_run_can_be_abandoned_while_it_waits_and_while_it_works() {
+    let catalog = FakeCatalog::default().with_gpu().with("stuck", |_| std::future::pending());
+    let replies = [call(&[("gpu", "{}")]), call(&[("stuck", "{}"), ("gpu", "{}")]), say("Third.")];
+    let stage = Stage::new(catalog, &replies);
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    assert!(conversation.abandon().await.unwrap().is_none(), "there is nothing to abandon");
+    conversation.send(SendRequest::text("first")).await.unwrap();
+    let ended = conversation.abandon().await.unwrap().unwrap();
+    assert_eq!((ended.status(), ended.tool_calls[0].ending.code), (RunStatus::Cancelled, Some(FailureCode::Cancelled)));
+
+    let sent = tokio::spawn({
+        let conversation = conversation.clone();
+        async move { conversation.send(SendRequest::text("second")).await.unwrap() }
+    });
+    settle().await;
+    let ended = conversation.abandon().await.unwrap().unwrap();
+    assert!(Arc::ptr_eq(&sent.await.unwrap(), &ended));
+    let codes: Vec<_> = ended.tool_calls.iter().map(|record| record.ending.code).collect();
+    assert_eq!(codes, [Some(FailureCode::Cancelled); 2]);
+    assert!(is_balanced(&conversation.history()));
+    assert_eq!(conversation.send(SendRequest::text("third")).await.unwrap().text, "Third.");
+}
+
+#[tokio::test]
+async fn a_message_can_be_taken_back_while_it_waits_for_its_turn() {
+    let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("Done.")]);
+    let conversation = conversation(&stage, WhilePending::Queue);
+    conversation.send(SendRequest::text("first")).await.unwrap();
+    let cancel = CancellationToken::new();
+    let second = tokio::spawn({
+        let (conversation, cancel) = (conversation.clone(), cancel.clone());
+        async move { conversation.send(SendRequest { cancel, ..SendRequest::text("second") }).await }
+    });
+    settle().await;
+    cancel.cancel();
+    assert!(matches!(second.await.unwrap(), Err(ConversationError::Cancelled)));
+    answer(&conversation, vec![Answer::approve(&ids(&conversation)[0])]).await.unwrap();
+    assert_eq!(said(&conversation.history()), ["first"]);
+}
+
+#[tokio::test]
+async fn a_question_that_lapses_while_nobody_looks_lets_the_run_go_on() {
+    let catalog = FakeCatalog::default().with("late", |_| async {
+        let Outcome::Suspended(mut suspension) = suspended("Now?") else { unreachable!() };
+        let soon = time::OffsetDateTime::now_utc() + Duration::from_millis(30);
+        suspension.request.expires_at = Some(soon.format(&time::format_description::well_known::Rfc3339).unwrap());
+        Outcome::Suspended(suspension)
+    });
+    let stage = Stage::new(catalog, &[call(&[("late", "{}")]), say("Too late."), say("Next.")]);
+    let conversation = conversation(&stage, WhilePending::Queue);
+    assert_eq!(conversation.send(SendRequest::text("first")).await.unwrap().status(), RunStatus::Pending);
+    // It waits for its turn, which comes although nobody answers.
+    assert_eq!(conversation.send(SendRequest::text("second")).await.unwrap().text, "Next.");
+    let Message::Tool { replies } = &conversation.history()[2] else { panic!("no result") };
+    assert_eq!(replies[0].result.output, "declined/expired: Now?");
+}
+
+#[tokio::test]
+async fn a_conversation_keeps_its_run_so_that_nobody_else_can_go_on_with_it() {
+    let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")])]);
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    let waiting = conversation.send(SendRequest::text("go")).await.unwrap();
+    assert_eq!(waiting.pendings().count(), 1);
+    assert!(matches!(&waiting.end, RunEnd::Pending { run: None, .. }));
 }

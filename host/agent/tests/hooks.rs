@@ -290,11 +290,11 @@ async fn a_question_of_a_hook_waits_and_goes_on_in_an_agent_without_it() {
     let result = run(&stage).await;
     assert_eq!((result.status(), stage.times_called("echo")), (RunStatus::Pending, 0));
     let id = result.pending().unwrap().id.clone();
-    let RunEnd::Pending(waiting) = result.end else { panic!("not pending") };
+    let waiting = result.into_suspended().expect("it waits");
 
     let elsewhere = toolcell_agent::Agent::new(stage.model.clone(), stage.catalog.clone());
     let cancel = CancellationToken::new();
-    let result = elsewhere.resume(*waiting, vec![Answer::approve(id)], stage.sink(), cancel).await.unwrap();
+    let result = elsewhere.resume(waiting, vec![Answer::approve(id)], stage.sink(), cancel).await.unwrap();
     assert_eq!((result.status(), stage.times_called("echo")), (RunStatus::Done, 1));
     assert_eq!(stage.catalog.calls.lock().unwrap()[0].context.answer, None);
 }
@@ -346,8 +346,8 @@ async fn an_after_hook_sees_every_resolved_result_once_and_no_question() {
     let unknown = "none tool error [unknown-tool]: there is no tool of this name\nthe tools are: gpu";
     assert_eq!(*seen.lock().unwrap(), [unknown], "the other call waits");
     let answers = vec![Answer::approve(result.pending().unwrap().id.clone())];
-    let RunEnd::Pending(waiting) = result.end else { panic!("not pending") };
-    stage.agent.resume(*waiting, answers, stage.sink(), CancellationToken::new()).await.unwrap();
+    let waiting = result.into_suspended().expect("it waits");
+    stage.agent.resume(waiting, answers, stage.sink(), CancellationToken::new()).await.unwrap();
     assert_eq!(*seen.lock().unwrap(), [unknown, "gpu approved: gpu"]);
 }
 
@@ -397,9 +397,15 @@ async fn cancelling_ends_a_hook_at_once_and_what_it_had_not_let_through_is_withh
         assert!(began.elapsed() < Duration::from_secs(6), "{moment}");
         assert_eq!(result.status(), RunStatus::Cancelled, "{moment}");
         assert!(is_balanced(&result.messages));
-        let cancelled: CallEnding = Failure::new(FailureCode::Cancelled).into();
-        assert!(result.tool_calls.iter().all(|record| record.ending == cancelled), "{moment}");
-        assert_eq!(result.tool_calls.len(), usize::from(moment.ends_with("tool")), "{moment}");
+        let codes: Vec<_> = result.tool_calls.iter().filter_map(|record| record.ending.code).collect();
+        let expected: &[_] = match moment {
+            "before-tool" => &[FailureCode::Cancelled],
+            // It has run: who is told "cancelled" would run it again.
+            "after-tool" => &[FailureCode::Interrupted],
+            _ => &[],
+        };
+        assert_eq!(codes, expected, "{moment}");
+        assert!(result.tool_calls.iter().all(|record| !record.ending.result.output.contains(r#"{"n":1}"#)), "{moment}");
     }
 }
 
@@ -411,7 +417,41 @@ async fn the_time_of_a_hook_is_the_time_of_the_run() {
         stage.agent = stage.agent.with_budget(Budget { time_max: Duration::from_secs(60), ..Budget::default() });
         let result = run(&stage).await;
         assert!(matches!(result.end, RunEnd::Incomplete(RunLimit::Time)), "{moment}: {:?}", result.end);
-        assert!(result.tool_calls.iter().all(|record| record.ending.code == Some(FailureCode::Timeout)), "{moment}");
+        let has_run = moment == "after-tool";
+        let expected = if has_run { FailureCode::Interrupted } else { FailureCode::Timeout };
+        assert!(result.tool_calls.iter().all(|record| record.ending.code == Some(expected)), "{moment}");
         assert!(is_balanced(&result.messages));
     }
+}
+
+/// Takes a moment over each result, and notes what it saw.
+struct Slow(Arc<Mutex<Vec<String>>>);
+
+impl Hooks for Slow {
+    fn after_tool<'a>(&'a self, record: &'a CallRecord) -> BoxFuture<'a, AfterTool> {
+        async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.0.lock().unwrap().push(record.ending.result.output.clone());
+            AfterTool::Keep
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_run_keeps_its_result_although_the_run_is_cancelled_while_a_hook_looks_at_it() {
+    let seen = Arc::default();
+    let mut stage = Stage::new(FakeCatalog::default().with_echo(), &[call(&[("echo", r#"{"n":1}"#)])]);
+    stage.agent = stage.agent.with_hooks(Slow(Arc::clone(&seen)));
+    let request = stage.request();
+    let cancel = request.cancel.clone();
+    let cancelling = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        cancel.cancel();
+    };
+    let (result, ()) = tokio::join!(stage.agent.run(request), cancelling);
+    let result = result.unwrap();
+    assert_eq!(result.status(), RunStatus::Cancelled);
+    assert_eq!(result.tool_calls[0].ending, ToolResult::ok(r#"{"n":1}"#).into());
+    assert_eq!(*seen.lock().unwrap(), [r#"{"n":1}"#], "the hook saw it, once");
 }

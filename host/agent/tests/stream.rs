@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::StreamExt as _;
 use support::{FakeCatalog, Reply, Stage, call, say};
 use tokio_util::sync::CancellationToken;
-use toolcell_agent::{RunEnd, RunError, RunEvent, RunRequest, RunStatus};
+use toolcell_agent::{RunError, RunEvent, RunRequest, RunStatus};
 use toolcell_contract::{Answer, Outcome, ToolResult};
 
 #[tokio::test]
@@ -92,8 +92,8 @@ async fn a_run_that_waits_goes_on_as_a_stream() {
     let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("Done.")]);
     let waiting = stage.agent.run(RunRequest::prompt("go")).await.unwrap();
     let id = waiting.pending().unwrap().id.clone();
-    let RunEnd::Pending(run) = waiting.end else { panic!("it does not wait") };
-    let stream = stage.agent.stream_resumed(*run, vec![Answer::approve(id)], CancellationToken::new());
+    let run = waiting.into_suspended().expect("it waits");
+    let stream = stage.agent.stream_resumed(run, vec![Answer::approve(id)], CancellationToken::new());
     let (events, result) = {
         let mut stream = stream;
         let mut events = Vec::new();

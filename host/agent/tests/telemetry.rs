@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use support::{FakeCatalog, Reply, Stage, call, say};
 use tokio_util::sync::CancellationToken;
-use toolcell_agent::{Budget, Measured, RunEnd, RunEvent, Usage};
+use toolcell_agent::{Budget, Measured, RunEvent, Usage};
 use toolcell_contract::{Answer, Failure, FailureCode, Outcome, ToolResult};
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber as _;
@@ -150,8 +150,8 @@ async fn a_suspension_is_no_error_and_each_execution_is_measured() {
     let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
     let result = recorder.watch(stage.agent.run(stage.request())).await.unwrap();
     let answers = vec![Answer::approve(result.pending().unwrap().id.clone())];
-    let RunEnd::Pending(waiting) = result.end else { panic!("not pending") };
-    let resumed = stage.agent.resume(*waiting, answers, stage.sink(), CancellationToken::new());
+    let waiting = result.into_suspended().expect("it waits");
+    let resumed = stage.agent.resume(waiting, answers, stage.sink(), CancellationToken::new());
     let result = recorder.watch(resumed).await.unwrap();
 
     let pending: Vec<_> =

@@ -10,7 +10,7 @@
 //! use serde::Deserialize;
 //! use toolcell::contract::{Answer, CallContext, Request, ToolResult};
 //! use toolcell::model::ScriptedModel;
-//! use toolcell::{CancellationToken, Host, HostOptions, NativeTool, Question, RunEnd, RunEvent, RunRequest, RunStatus};
+//! use toolcell::{CancellationToken, Host, HostOptions, NativeTool, Question, RunEvent, RunRequest, RunStatus};
 //!
 //! /// The arguments of a tool; the model reads these comments.
 //! #[derive(Deserialize, JsonSchema)]
@@ -48,11 +48,11 @@
 //!     // Nobody is there to ask, so the run waits. It is nothing but data then.
 //!     let result = agent.run(RunRequest::prompt("Write to Ada.")).await?;
 //!     assert_eq!(result.status(), RunStatus::Pending);
-//!     let RunEnd::Pending(waiting) = result.end else { return Err("it should wait".into()) };
+//!     let Some(waiting) = result.into_suspended() else { return Err("it should wait".into()) };
 //!
 //!     // Later, somebody says yes: the very call goes on, and the rest of the run comes as a stream.
 //!     let answers = waiting.open().map(|call| Answer::approve(&call.request().id)).collect();
-//!     let mut stream = agent.stream_resumed(*waiting, answers, CancellationToken::new());
+//!     let mut stream = agent.stream_resumed(waiting, answers, CancellationToken::new());
 //!     while let Some(event) = stream.next().await {
 //!         if let RunEvent::Text { text } = event {
 //!             print!("{text}");

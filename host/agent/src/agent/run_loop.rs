@@ -1,15 +1,15 @@
 //! The loop: ask the model, run the calls it wants, give it their results, until it has said all.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
-use toolcell_contract::{Answer, Failure, FailureCode};
+use toolcell_contract::{Failure, FailureCode};
 
 use super::Agent;
+use super::open_turn::OpenTurn;
+use crate::board::Board;
 use crate::budget::RunLimit;
-use crate::call::{CallState, Caller};
+use crate::call::{CallState, Caller, OpenCall};
 use crate::event::{EventSink, RunEvent};
 use crate::hooks::chain::{DeniedCalls, forbidden};
 use crate::model::{ModelError, ModelReply, Prompt, StopReason};
@@ -30,6 +30,7 @@ enum Turn {
 pub(super) struct Loop<'a> {
     pub(super) agent: &'a Agent,
     pub(super) caller: Caller<'a>,
+    pub(super) board: &'a Board,
     pub(super) events: &'a Arc<dyn EventSink>,
     pub(super) cancel: &'a CancellationToken,
 }
@@ -39,7 +40,7 @@ impl Loop<'_> {
     pub(super) async fn drive(&self, mut run: RunProgress, mut open_turn: Option<Vec<CallState>>) -> RunResult {
         loop {
             let slots = match open_turn.take() {
-                Some(slots) => slots,
+                Some(slots) => OpenTurn::reopened(self, slots).work().await,
                 None => match self.turn(&mut run).await {
                     Ok(Turn::Calls(slots)) => slots,
                     Ok(Turn::Paused) => continue,
@@ -54,25 +55,6 @@ impl Loop<'_> {
         }
     }
 
-    /// Goes on with a run that waits.
-    pub(super) async fn resume(&self, suspended: SuspendedRun, answers: Vec<Answer>) -> RunResult {
-        let SuspendedRun { progress, slots } = suspended;
-        let mut first = HashMap::new();
-        for answer in answers {
-            // Two answers to one question: the first one counts.
-            first.entry(answer.id.clone()).or_insert(answer);
-        }
-        let steps = slots.into_iter().map(|slot| {
-            let answer = match &slot {
-                CallState::Open(open) => first.remove(&open.request().id),
-                CallState::Finished(_) => None,
-            };
-            self.step(slot, answer)
-        });
-        let slots = join_all(steps).await;
-        self.drive(progress, Some(slots)).await
-    }
-
     /// A run that waits. What ended already is in its result too, although the turn is still open.
     fn suspend(&self, run: &mut RunProgress, slots: Vec<CallState>) -> RunEnd {
         run.worked = self.caller.clock().worked();
@@ -81,16 +63,9 @@ impl Loop<'_> {
             CallState::Finished(record) => Some(record.as_ref().clone()),
             CallState::Open(_) => None,
         }));
-        RunEnd::Pending(Box::new(SuspendedRun { progress, slots }))
-    }
-
-    async fn step(&self, slot: CallState, answer: Option<Answer>) -> CallState {
-        match (slot, answer) {
-            (CallState::Open(open), Some(answer)) => {
-                self.caller.answer(&open, answer).await.unwrap_or(CallState::Open(open))
-            }
-            (slot, _) => slot,
-        }
+        let suspended = SuspendedRun { progress, slots };
+        let questions = suspended.open().map(OpenCall::question).collect();
+        RunEnd::Pending { questions, run: Some(Box::new(suspended)) }
     }
 
     /// Asks the model once and runs the calls it wants.
@@ -102,7 +77,11 @@ impl Loop<'_> {
         let denied = self.review(&mut reply).await;
         self.events.emit(RunEvent::Usage { usage: reply.usage });
         let denied = denied?;
-        run.text.clone_from(&reply.turn.text);
+        // An answer that paused goes on.
+        if !matches!(run.messages.last(), Some(Message::Assistant(_))) {
+            run.text.clear();
+        }
+        run.text.push_str(&reply.turn.text);
         if reply.stop == StopReason::Refused && !reply.turn.calls.is_empty() {
             return Err(RunEnd::Failed(ModelError::Withheld));
         }
@@ -166,7 +145,7 @@ impl Loop<'_> {
         }
     }
 
-    /// All calls of a turn, at the same time, in call order.
+    /// All calls of a turn, at the same time; each as far as it comes, in call order.
     async fn run_calls(
         &self,
         run: &RunProgress,
@@ -194,11 +173,11 @@ impl Loop<'_> {
             async move {
                 match refusal {
                     Some(failure) => self.caller.refuse(call_id, request, failure).await,
-                    None => self.caller.start(call_id, request).await,
+                    None => self.caller.begin(call_id, request).await,
                 }
             }
         });
-        join_all(jobs).await
+        OpenTurn::begun(self, jobs).work().await
     }
 
     /// Adds the results to the transcript, or hands the calls back while one of them waits.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
 use toolcell::model::{Delivery, ModelOptions, ScriptedModel, provider_from_environment};
-use toolcell::{Budget, EventSink, Message, Model, RunEnd, RunEvent, RunRequest, RunResult};
+use toolcell::{Budget, EventSink, Message, Model, Question, RunEnd, RunEvent, RunRequest, RunResult};
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
@@ -115,10 +115,9 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
     }
     match &result.end {
         RunEnd::Done => {}
-        RunEnd::Pending(suspended) => {
-            for open in suspended.open() {
-                let tool = open.call_request().name.as_str();
-                note!("{tool} waits for an answer: {}", one_line(&open.request().prompt, 200));
+        RunEnd::Pending { questions, .. } => {
+            for Question { tool, request, .. } in questions {
+                note!("{tool} waits for an answer: {}", one_line(&request.prompt, 200));
             }
             note!("nobody answered: run it in a terminal to answer, or with --yes");
         }
@@ -126,6 +125,7 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
         RunEnd::Failed(error) => note!("error: {}", printable(&chain(error))),
         RunEnd::Stopped { reason } => note!("error: stopped by the host program: {}", printable(reason)),
         RunEnd::Cancelled => note!("cancelled"),
+        _ => note!("it ended in a way that this program has no words for"),
     }
     Ok(())
 }
