@@ -45,6 +45,9 @@ pub struct RunRequest {
     pub system: Option<String>,
     /// The conversation so far; the last message is the person's.
     pub messages: Vec<Message>,
+    /// How much of the conversation the model was sent by an earlier run: [`RunResult::window`]. With the default
+    /// everything is sent, as far as it fits.
+    pub window: Window,
     /// Where events go.
     pub events: Arc<dyn EventSink>,
     /// Cancels the run: the model's stream and every call end at once.
@@ -61,7 +64,8 @@ impl RunRequest {
     /// A run that goes on with a conversation.
     #[must_use]
     pub fn conversation(messages: Vec<Message>) -> Self {
-        Self { system: None, messages, events: Arc::new(NoEvents), cancel: CancellationToken::new() }
+        let (window, events) = (Window::default(), Arc::new(NoEvents));
+        Self { system: None, messages, window, events, cancel: CancellationToken::new() }
     }
 }
 
@@ -164,11 +168,11 @@ impl Agent {
 
     /// [`Agent::run`], with questions that others may answer while it is under way.
     pub(crate) async fn run_with(&self, board: &Board, request: RunRequest) -> Result<RunResult, RunError> {
-        let RunRequest { system, messages, events, cancel } = request;
+        let RunRequest { system, messages, window, events, cancel } = request;
         if !is_balanced(&messages) {
             return Err(RunError::Unbalanced);
         }
-        let progress = RunProgress::new(system, messages);
+        let progress = RunProgress::new(system, messages, window);
         let watch = RunWatch::new(self.model.as_ref(), &progress.id);
         Ok(watch.over(self.with_loop(board, &events, &cancel, Duration::ZERO).drive(progress, None)).await)
     }
@@ -201,7 +205,8 @@ impl Agent {
 }
 
 impl RunProgress {
-    fn new(system: Option<String>, messages: Vec<Message>) -> Self {
+    fn new(system: Option<String>, messages: Vec<Message>, window: Window) -> Self {
+        let window = window.settled(&messages);
         Self {
             id: format!("run-{}", uuid::Uuid::new_v4().simple()),
             system,
@@ -212,7 +217,7 @@ impl RunProgress {
             text: String::new(),
             worked: Duration::ZERO,
             warned: BTreeSet::new(),
-            window: Window::default(),
+            window,
         }
     }
 }

@@ -1,32 +1,52 @@
 //! Making a conversation fit the model's window. Pure: what is sent becomes shorter, the transcript stays whole.
 //!
 //! Older messages give way first, each step only as far as it must: images, sounds and files become their description,
-//! long outputs of tools keep their ends, and then whole exchanges are left out, a call always with its result. The
-//! person's newest message and the latest exchange stay as they are, and the words of the first message stay.
+//! long outputs of tools keep their ends, and then exchanges are left out: a person's message and all that answers it,
+//! and in the latest exchange turns from its beginning, a call always with its result. The person's newest message and
+//! the latest turn with its results stay as they are, and the words of the first message stay. Only when all this is
+//! not enough for the model to take it, long outputs of the latest turn and a person's older long words keep their ends.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::ops::Range;
 
-use toolcell_contract::{ContentPart, ToolResult};
+use serde::{Deserialize, Serialize};
+use toolcell_contract::ContentPart;
 
 use crate::estimate;
-use crate::transcript::{Message, ToolReply};
+use crate::model::Prompt;
+use crate::transcript::Message;
 
-/// Characters of an older output that stay at each of its ends.
-const ENDS_CHARS: usize = 600;
+use form::{Form, seen};
+use note::note;
 
-/// Tokens of the note that stands for what is left out.
-const NOTE_TOKENS: u64 = 60;
+mod form;
+mod note;
 
 /// When a conversation is made shorter, and how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compaction {
-    /// It begins when the next question would take more of the model's window than this, in percent. The rest is room
-    /// for the answer.
-    pub start_percent: u8,
-    /// It goes on until the question takes no more than this, in percent. The distance to the start keeps the beginning
-    /// of the conversation the same for many turns, which is what providers' caches live on.
-    pub target_percent: u8,
+    start_percent: u8,
+    target_percent: u8,
+}
+
+/// Why there is no such rule for compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompactionError {
+    /// A share is no share of the window, or none of it.
+    #[error("{percent} is not a share of the window: give 1 to 100 percent")]
+    NoShare {
+        /// What was given.
+        percent: u8,
+    },
+    /// It would end before it begins.
+    #[error("the target of {target_percent} percent is more than the start at {start_percent} percent")]
+    TargetAboveStart {
+        /// Where it begins.
+        start_percent: u8,
+        /// Where it ends.
+        target_percent: u8,
+    },
 }
 
 impl Default for Compaction {
@@ -36,158 +56,292 @@ impl Default for Compaction {
 }
 
 impl Compaction {
-    /// The tokens to shrink to, when a question of `tokens` takes too much of `window`.
-    pub(crate) fn target(self, tokens: u64, window: u64) -> Option<u64> {
-        let share = |percent: u8| window.saturating_mul(u64::from(percent.min(100))) / 100;
-        (tokens > share(self.start_percent)).then(|| share(self.target_percent.min(self.start_percent)))
+    /// A rule: it begins when the next question would take more of the model's window than `start_percent`; the rest is
+    /// room for the answer. It goes on until the question takes no more than `target_percent`: the distance to the start
+    /// keeps the beginning of the conversation the same for many turns, which is what providers' caches live on.
+    ///
+    /// # Errors
+    /// [`CompactionError::NoShare`] when one of them is not within 1 to 100, [`CompactionError::TargetAboveStart`] when
+    /// the target is more than the start.
+    pub fn new(start_percent: u8, target_percent: u8) -> Result<Self, CompactionError> {
+        if let Some(percent) = [start_percent, target_percent].into_iter().find(|share| !(1..=100).contains(share)) {
+            return Err(CompactionError::NoShare { percent });
+        }
+        if target_percent > start_percent {
+            return Err(CompactionError::TargetAboveStart { start_percent, target_percent });
+        }
+        Ok(Self { start_percent, target_percent })
+    }
+
+    /// The goal when a question of `tokens` takes too much of `window`.
+    pub(crate) fn goal(self, tokens: u64, window: u64) -> Option<Goal> {
+        let share = |percent: u8| window.saturating_mul(u64::from(percent)) / 100;
+        let goal = Goal { target: share(self.target_percent), limit: share(self.start_percent) };
+        (tokens > goal.limit).then_some(goal)
+    }
+}
+
+/// How short a question should become, in tokens of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Goal {
+    /// So far everything gives way that may.
+    pub(crate) target: u64,
+    /// What gives way only at last does so above this.
+    pub(crate) limit: u64,
+}
+
+/// How much more a token of ours is than one of the model's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
+pub(crate) struct Weight {
+    thousandths: u32,
+}
+
+impl Weight {
+    /// A provider that counts less may count what it has in its cache more cheaply, but not send it; one that counts
+    /// many times as much counts something else.
+    const THOUSANDTHS: std::ops::RangeInclusive<u32> = 700..=4_000;
+
+    /// The weight that makes an estimate what was counted.
+    pub(crate) fn of(counted: u64, estimated: u64) -> Self {
+        u32::try_from(counted.saturating_mul(1_000) / estimated.max(1)).unwrap_or(u32::MAX).into()
+    }
+
+    /// Tokens of the model for tokens of ours.
+    pub(crate) fn scaled(self, tokens: u64) -> u64 {
+        tokens.saturating_mul(u64::from(self.thousandths)) / 1_000
+    }
+}
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self { thousandths: 1_000 }
+    }
+}
+
+impl From<u32> for Weight {
+    fn from(thousandths: u32) -> Self {
+        Self { thousandths: thousandths.clamp(*Self::THOUSANDTHS.start(), *Self::THOUSANDTHS.end()) }
+    }
+}
+
+impl From<Weight> for u32 {
+    fn from(weight: Weight) -> Self {
+        weight.thousandths
     }
 }
 
 /// How the messages before certain places are sent. The places only ever move on, so that the sent conversation does
 /// not change its beginning from turn to turn.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct View {
     /// Before this place media are described.
     described: usize,
     /// Before this place long outputs are shortened.
     shortened: usize,
-    /// Before this place exchanges are left out.
+    /// Before this place messages are left out.
     left_out: usize,
+    /// Before this place long outputs were shortened although they were the latest.
+    pressed: usize,
+    /// Before this place a person's long words are shortened.
+    words: usize,
+    /// The person's message that was the newest when the places last moved. It stays as it is until they move again.
+    spared: Option<usize>,
 }
 
-/// Which messages stay, whatever happens.
-struct Kept {
-    /// The person's first message, when the conversation begins with it.
-    first: Option<usize>,
-    /// The person's newest message.
-    newest: Option<usize>,
-    /// The latest exchange begins here.
-    tail: usize,
+fn is_user(message: &Message) -> bool {
+    matches!(message, Message::User { .. })
 }
 
-impl Kept {
-    fn of(messages: &[Message]) -> Self {
-        let is_user = |message: &Message| matches!(message, Message::User { .. });
-        let newest = messages.iter().rposition(is_user);
-        let turn = messages.iter().rposition(|message| matches!(message, Message::Assistant(_)));
-        // The newest message alone is an exchange that has only begun.
-        let tail = match (newest, turn) {
-            (Some(newest), Some(turn)) => newest.max(turn),
-            (newest, turn) => newest.or(turn).unwrap_or(0),
-        };
-        Self { first: messages.first().filter(|first| is_user(first)).map(|_| 0), newest, tail }
-    }
+/// The messages of a person that end before a place, without the message at it.
+fn users_before(messages: &[Message], end: usize) -> Range<usize> {
+    let others = messages.iter().take(end).rposition(|message| !is_user(message));
+    others.map_or(0, |other| other + 1)..end
+}
 
-    fn has(&self, index: usize) -> bool {
-        self.first == Some(index) || self.is_untouched(index)
-    }
+/// Whether an exchange begins at a place: with a person's message that follows no other of his.
+fn is_start(messages: &[Message], place: usize) -> bool {
+    messages.get(place).is_some_and(is_user) && users_before(messages, place).is_empty()
+}
 
-    fn is_untouched(&self, index: usize) -> bool {
-        self.newest == Some(index) || index >= self.tail
-    }
+fn newest(messages: &[Message]) -> Option<usize> {
+    messages.iter().rposition(is_user)
+}
+
+/// Where the latest turn begins, or the newest message when nothing has answered it.
+fn tail(messages: &[Message]) -> usize {
+    let turn = messages.iter().rposition(|message| matches!(message, Message::Assistant(_)));
+    newest(messages).max(turn).unwrap_or(0)
+}
+
+/// The places before which messages may be left out, in order. No turn goes on without the message that it answers:
+/// they are where exchanges begin, and in the latest one, whose own beginning stays, also between its turns.
+fn cuts(messages: &[Message]) -> Vec<usize> {
+    let latest = newest(messages).map_or(0, |newest| users_before(messages, newest).start);
+    let is_cut = |place: &usize| match messages.get(*place) {
+        Some(Message::User { .. }) => is_start(messages, *place),
+        Some(Message::Assistant(_)) => *place > latest,
+        Some(Message::Tool { .. }) | None => false,
+    };
+    (0..=tail(messages)).filter(is_cut).collect()
 }
 
 impl View {
+    /// The view for a conversation, whatever it was made for: no place lies where none could have come to.
+    pub(crate) fn settled(self, messages: &[Message]) -> Self {
+        let (tail, all) = (tail(messages), messages.len());
+        let described = self.described.max(self.shortened).min(tail);
+        let is_cut = |place: &usize| !matches!(messages.get(*place), Some(Message::Tool { .. }));
+        Self {
+            described,
+            shortened: self.shortened.min(described),
+            left_out: (self.left_out.min(tail)..=tail).find(is_cut).unwrap_or(tail),
+            pressed: self.pressed.min(all),
+            words: self.words.min(all),
+            spared: self.spared.filter(|spared| messages.get(*spared).is_some_and(is_user)),
+        }
+    }
+
     /// Messages that are not sent.
     pub(crate) fn left_out(&self, messages: &[Message]) -> usize {
-        let kept = Kept::of(messages);
-        (0..self.left_out).filter(|index| !kept.has(*index)).count()
+        let sent = Sent::of(self, messages);
+        (0..messages.len()).filter(|index| !sent.has(*index)).count()
     }
 
-    /// What is sent.
-    pub(crate) fn apply<'m>(&self, messages: &'m [Message]) -> Cow<'m, [Message]> {
+    /// What is sent of a prompt's messages.
+    pub(crate) fn apply<'m>(&self, whole: Prompt<'m>) -> Cow<'m, [Message]> {
         if *self == Self::default() {
-            return Cow::Borrowed(messages);
+            return Cow::Borrowed(whole.messages);
         }
-        let kept = Kept::of(messages);
-        let mut sent: Vec<Message> = Vec::with_capacity(messages.len());
-        let stays = |index: usize| index >= self.left_out || kept.has(index);
-        let missing = messages.iter().enumerate().filter(|(index, _)| !stays(*index)).map(|(_, message)| message);
-        let mut note = note(missing);
-        for (index, message) in messages.iter().enumerate().filter(|(index, _)| stays(*index)) {
+        let sent = Sent::of(self, whole.messages);
+        let mut messages: Vec<Message> = Vec::with_capacity(whole.messages.len());
+        let mut note = note(sent.missing(), whole.tools);
+        for (index, message) in whole.messages.iter().enumerate().filter(|(index, _)| sent.has(*index)) {
             // The note stands where the gap is: after the first message, or before all others.
-            let is_after_gap = kept.first != Some(index);
-            if let Some(note) = note.take_if(|_| is_after_gap) {
-                add_user(&mut sent, vec![ContentPart::text(note)]);
+            if let Some(note) = note.take_if(|_| sent.first != Some(index)) {
+                add_user(&mut messages, vec![ContentPart::text(note)]);
             }
-            match self.seen(index, message, &kept) {
-                Message::User { content } => add_user(&mut sent, content),
-                other => sent.push(other),
-            }
-        }
-        Cow::Owned(sent)
-    }
-
-    fn seen(&self, index: usize, message: &Message, kept: &Kept) -> Message {
-        let mut message = message.clone();
-        if !kept.is_untouched(index) {
-            if index < self.described {
-                describe(&mut message);
-            }
-            if index < self.shortened {
-                shorten(&mut message);
+            match seen(message, sent.form(index)).into_owned() {
+                Message::User { content } => add_user(&mut messages, content),
+                other => messages.push(other),
             }
         }
-        message
+        Cow::Owned(messages)
     }
 
-    /// The view that goes on from this one until what is sent takes no more than `target` tokens, or nothing more can
-    /// give way. `fixed` are the tokens before the messages, `weight` how much more a token of ours is than one of the
-    /// model's.
-    pub(crate) fn shrink(self, messages: &[Message], fixed: u64, weight: f64, target: u64) -> Self {
-        let mut view = self;
-        let (kept, costs) = (Kept::of(messages), messages.iter().map(Costs::of).collect::<Vec<_>>());
-        let fits = |view: Self| scaled(fixed + view.tokens(&costs, &kept), weight) <= target;
-        view.described = smallest(view.described, kept.tail, |described| fits(Self { described, ..view }));
-        view.shortened = smallest(view.shortened, kept.tail, |shortened| fits(Self { shortened, ..view }));
-        view.left_out = smallest(view.left_out, kept.tail, |left_out| fits(Self { left_out, ..view }));
-        // Not between a call and its result.
-        while matches!(messages.get(view.left_out), Some(Message::Tool { .. })) {
-            view.left_out += 1;
+    /// The view that goes on from this one until what is sent reaches the goal, or nothing more can give way.
+    pub(crate) fn shrink(self, whole: Prompt<'_>, weight: Weight, goal: Goal) -> Self {
+        let messages = whole.messages;
+        let (fixed, costs) = (estimate::fixed(whole), messages.iter().map(Costs::of).collect::<Vec<_>>());
+        let tokens = |view: Self| weight.scaled(fixed + view.tokens(whole, &costs));
+        let fits = |view: Self| tokens(view) <= goal.target;
+        if fits(self) {
+            return self;
+        }
+        let (tail, all) = (tail(messages), messages.len());
+        let mut view = Self { spared: newest(messages), ..self };
+        view.described = smallest(view.described, tail, |described| fits(Self { described, ..view }));
+        view.shortened = smallest(view.shortened, tail, |shortened| fits(Self { shortened, ..view }));
+        let cuts: Vec<_> = cuts(messages).into_iter().filter(|cut| *cut > view.left_out).collect();
+        let cut_at = |cuts_in: usize| {
+            let left_out = cuts_in.checked_sub(1).and_then(|last| cuts.get(last)).copied();
+            Self { left_out: left_out.unwrap_or(view.left_out), ..view }
+        };
+        let cut = cut_at(smallest(0, cuts.len(), |cuts_in| fits(cut_at(cuts_in))));
+        // A few short messages may take less than the note that would stand for them.
+        if tokens(cut) < tokens(view) {
+            view = cut;
+        }
+        for at_last in [Self { pressed: all, ..view }, Self { pressed: all, words: all, ..view }] {
+            if tokens(view) > goal.limit {
+                view = at_last;
+            }
         }
         view
     }
 
-    fn tokens(&self, costs: &[Costs], kept: &Kept) -> u64 {
-        let cost = |(index, cost): (usize, &Costs)| match () {
-            () if index < self.left_out && !kept.has(index) => 0,
-            () if kept.is_untouched(index) => cost.whole,
-            () if index < self.shortened => cost.shortened,
-            () if index < self.described => cost.described,
-            () => cost.whole,
-        };
-        let note = if self.left_out > 0 { NOTE_TOKENS } else { 0 };
-        note + costs.iter().enumerate().map(cost).sum::<u64>()
+    /// Tokens of the messages that are sent, each of them for itself.
+    fn tokens(&self, whole: Prompt<'_>, costs: &[Costs]) -> u64 {
+        let sent = Sent::of(self, whole.messages);
+        let messages = costs.iter().enumerate().filter(|(index, _)| sent.has(*index));
+        let note = if self.left_out > 0 { note(sent.missing(), whole.tools) } else { None };
+        let note = note.map_or(0, |note| estimate::message(&Message::user(note)));
+        note + messages.map(|(index, costs)| costs.in_form(sent.form(index))).sum::<u64>()
     }
 }
 
-/// Tokens of a message at each step. What is shortened was described before.
+/// What a view makes of a conversation.
+struct Sent<'a> {
+    view: &'a View,
+    messages: &'a [Message],
+    /// The person's first message, when the conversation begins with it.
+    first: Option<usize>,
+    newest: Option<usize>,
+    /// What the first turn that is sent answers, when the turns between are left out.
+    answered: Range<usize>,
+}
+
+impl<'a> Sent<'a> {
+    fn of(view: &'a View, messages: &'a [Message]) -> Self {
+        let cut = view.left_out.min(messages.len());
+        let answered = if is_start(messages, cut) {
+            0..0
+        } else {
+            let end = newest(&messages[..cut]).map_or(0, |last| last + 1);
+            users_before(messages, end)
+        };
+        let first = messages.first().filter(|first| is_user(first)).map(|_| 0);
+        Self { view, messages, first, newest: newest(messages), answered }
+    }
+
+    fn has(&self, index: usize) -> bool {
+        index >= self.view.left_out || self.first == Some(index) || self.answered.contains(&index)
+    }
+
+    fn missing(&self) -> impl Iterator<Item = &'a Message> {
+        self.messages.iter().enumerate().filter(|(index, _)| !self.has(*index)).map(|(_, message)| message)
+    }
+
+    fn form(&self, index: usize) -> Form {
+        let View { described, shortened, pressed, words, spared, .. } = *self.view;
+        match () {
+            () if self.newest == Some(index) || spared == Some(index) => Form::Whole,
+            () if index < words => Form::Pressed,
+            () if index < shortened || index < pressed => Form::Shortened,
+            () if index < described => Form::Described,
+            () => Form::Whole,
+        }
+    }
+}
+
+/// Tokens of a message in each form.
 struct Costs {
     whole: u64,
     described: u64,
     shortened: u64,
+    pressed: u64,
 }
 
 impl Costs {
     fn of(message: &Message) -> Self {
-        let whole = estimate::message(message);
-        let mut message = message.clone();
-        describe(&mut message);
-        let described = estimate::message(&message);
-        shorten(&mut message);
-        Self { whole, described, shortened: estimate::message(&message) }
+        let cost = |form| estimate::message(&seen(message, form));
+        Self {
+            whole: cost(Form::Whole),
+            described: cost(Form::Described),
+            shortened: cost(Form::Shortened),
+            pressed: cost(Form::Pressed),
+        }
     }
-}
 
-/// Tokens of the model for tokens of ours.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    clippy::cast_sign_loss,
-    reason = "an estimate; a float that does not fit becomes the nearest number"
-)]
-pub(crate) fn scaled(tokens: u64, weight: f64) -> u64 {
-    (tokens as f64 * weight) as u64
+    fn in_form(&self, form: Form) -> u64 {
+        match form {
+            Form::Whole => self.whole,
+            Form::Described => self.described,
+            Form::Shortened => self.shortened,
+            Form::Pressed => self.pressed,
+        }
+    }
 }
 
 /// The smallest place from `low` to `high` that fits, or `high` when none does. What fits at a place fits after it too,
@@ -210,66 +364,6 @@ fn add_user(sent: &mut Vec<Message>, content: Vec<ContentPart>) {
         Some(Message::User { content: before }) => before.extend(content),
         _ => sent.push(Message::User { content }),
     }
-}
-
-/// What the model reads in the place of messages that are left out; none when there are none.
-fn note<'m>(missing: impl Iterator<Item = &'m Message>) -> Option<String> {
-    let (mut count, mut calls) = (0, BTreeMap::<&str, usize>::new());
-    for message in missing {
-        count += 1;
-        if let Message::Assistant(turn) = message {
-            turn.calls.iter().for_each(|call| *calls.entry(&call.name).or_default() += 1);
-        }
-    }
-    let calls: Vec<_> = calls.iter().map(|(name, times)| format!("{name} ({times})")).collect();
-    let calls =
-        if calls.is_empty() { String::new() } else { format!("; tools that were called: {}", calls.join(", ")) };
-    (count > 0).then(|| format!("[{count} earlier messages are left out to save room{calls}]"))
-}
-
-/// Media become their description; a result's go to its output.
-fn describe(message: &mut Message) {
-    match message {
-        Message::User { content } => {
-            for part in content {
-                if matches!(part, ContentPart::Media(_)) {
-                    *part = ContentPart::text(format!("[{}]", part.describe()));
-                }
-            }
-        }
-        Message::Tool { replies } => replies.iter_mut().for_each(|reply| describe_result(&mut reply.result)),
-        Message::Assistant(_) => {}
-    }
-}
-
-fn describe_result(result: &mut ToolResult) {
-    for part in std::mem::take(&mut result.parts) {
-        let line = match part {
-            ContentPart::Text(text) => text,
-            media @ ContentPart::Media(_) => format!("[{}]", media.describe()),
-        };
-        if !result.output.is_empty() {
-            result.output.push('\n');
-        }
-        result.output.push_str(&line);
-    }
-}
-
-fn shorten(message: &mut Message) {
-    if let Message::Tool { replies } = message {
-        for ToolReply { result, .. } in replies {
-            shorten_text(&mut result.output);
-        }
-    }
-}
-
-fn shorten_text(text: &mut String) {
-    let chars = text.chars().count();
-    // A text that is hardly longer than its ends would become longer by the mark.
-    let Some(missing) = chars.checked_sub(2 * ENDS_CHARS).filter(|missing| *missing > ENDS_CHARS) else { return };
-    let head: String = text.chars().take(ENDS_CHARS).collect();
-    let tail: String = text.chars().skip(ENDS_CHARS + missing).collect();
-    *text = format!("{head}\n[{missing} characters are left out]\n{tail}");
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::board::{Board, Refusal, Taken};
 use crate::event::{EventSink, NoEvents, RunEvent};
 use crate::run::{RunEnd, RunResult, SuspendedRun};
 use crate::transcript::{Message, is_balanced};
+use crate::window::Window;
 
 /// Messages that wait for their turn in one conversation. Who sends more has not read an answer for a long time.
 pub const QUEUE_MAX: usize = 32;
@@ -324,6 +325,7 @@ impl Inner {
         let request = RunRequest {
             system: self.system.clone(),
             messages,
+            window: Window::default(),
             events: Arc::clone(&run.listeners) as Arc<dyn EventSink>,
             cancel: run.cancel.clone(),
         };

@@ -33,7 +33,7 @@ pub use budget::{Budget, RunLimit};
 pub use call::{CallState, Caller, ForeignAnswer, OpenCall, fresh_call_id};
 pub use call_record::{CallEnding, CallRecord};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
-pub use compaction::Compaction;
+pub use compaction::{Compaction, CompactionError};
 pub use conversation::{
     Conversation, ConversationError, ConversationOptions, Conversations, QUEUE_MAX, SendRequest, WhilePending,
 };
@@ -46,3 +46,4 @@ pub use schema::{ArgumentSchema, SchemaError};
 pub use stream::RunStream;
 
 pub use transcript::{AssistantTurn, CallRequest, Message, ToolReply, Verbatim, is_balanced};
+pub use window::Window;

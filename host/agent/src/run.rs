@@ -59,7 +59,7 @@ pub enum RunEnd {
 
 /// What came of a run.
 ///
-/// In JSON: `{"status", "text", "messages", "toolCalls", "turns", "usage", "model"}`, with `limit`, `error`, and
+/// In JSON: `{"status", "text", "messages", "toolCalls", "turns", "usage", "model", "window"}`, with `limit`, `error`, and
 /// `pending` (the first question in call order) and `pendings` (all) where they apply.
 #[derive(Debug)]
 pub struct RunResult {
@@ -77,6 +77,8 @@ pub struct RunResult {
     pub usage: Usage,
     /// The model's name.
     pub model: String,
+    /// How much of the transcript the model was sent at last. [`crate::RunRequest::window`] of a run that goes on.
+    pub window: Window,
 }
 
 impl RunResult {
@@ -119,7 +121,7 @@ impl RunResult {
 
 impl Serialize for RunResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("RunResult", 11)?;
+        let mut object = serializer.serialize_struct("RunResult", 12)?;
         object.serialize_field("status", &self.status())?;
         object.serialize_field("text", &self.text)?;
         object.serialize_field("messages", &self.messages)?;
@@ -127,6 +129,7 @@ impl Serialize for RunResult {
         object.serialize_field("turns", &self.turns)?;
         object.serialize_field("usage", &self.usage)?;
         object.serialize_field("model", &self.model)?;
+        object.serialize_field("window", &self.window)?;
         match &self.end {
             RunEnd::Incomplete(limit) => object.serialize_field("limit", limit)?,
             RunEnd::Failed(error) => object.serialize_field("error", &error.to_string())?,

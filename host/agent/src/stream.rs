@@ -40,7 +40,7 @@ pub struct RunStream {
 
 enum Run {
     Alive(BoxFuture<'static, Result<RunResult, RunError>>),
-    Over(Result<RunResult, RunError>),
+    Over(Box<Result<RunResult, RunError>>),
 }
 
 impl RunStream {
@@ -65,7 +65,7 @@ impl RunStream {
         while self.next().await.is_some() {}
         match self.run {
             Run::Alive(run) => run.await,
-            Run::Over(result) => result,
+            Run::Over(result) => *result,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Stream for RunStream {
             // Nothing follows. Not by polling: that also says "not yet" when the task has done much in one go.
             let Run::Alive(run) = &mut self.run else { return Poll::Ready(self.events.try_recv().ok()) };
             match run.poll_unpin(cx) {
-                Poll::Ready(result) => self.run = Run::Over(result),
+                Poll::Ready(result) => self.run = Run::Over(Box::new(result)),
                 // What was emitted while it was polled is taken before anybody waits.
                 Poll::Pending => match self.events.poll_recv(cx) {
                     Poll::Ready(Some(event)) => return Poll::Ready(Some(event)),

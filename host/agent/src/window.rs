@@ -2,73 +2,76 @@
 
 use std::borrow::Cow;
 
-use crate::compaction::{Compaction, View, scaled};
+use serde::{Deserialize, Serialize};
+
+use crate::compaction::{Compaction, Goal, View, Weight};
 use crate::estimate;
 use crate::event::RunEvent;
 use crate::model::{Prompt, Usage};
 use crate::transcript::Message;
 
-/// How far an estimate may be corrected. A provider that counts ten times as much counts something else.
-const WEIGHT: std::ops::RangeInclusive<f64> = 0.25..=4.0;
+/// Tokens of a question from which its count says how good estimates are. A shorter one is mostly what the provider
+/// itself puts around it.
+const LEARN_TOKENS_MIN: u64 = 1_000;
 
-/// How much of the conversation is sent, and how well the estimates of this run were.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Window {
+/// How much of a conversation is sent, and how well it was estimated.
+///
+/// It goes from the result of a run to the request of the next one, beside the conversation, so that the beginning of
+/// what is sent stays the same and the provider's cache knows it: [`crate::RunResult::window`],
+/// [`crate::RunRequest::window`]. In JSON it is a small object for no one else to read; the default sends everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Window {
     view: View,
-    /// Tokens that the provider counted for one of ours.
-    weight: f64,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self { view: View::default(), weight: 1.0 }
-    }
+    /// What the provider counted for one of our tokens.
+    weight: Weight,
 }
 
 impl Window {
-    /// What is sent.
-    pub(crate) fn messages<'m>(&self, messages: &'m [Message]) -> Cow<'m, [Message]> {
-        self.view.apply(messages)
+    /// The window for a conversation, whichever it was made for.
+    pub(crate) fn settled(self, messages: &[Message]) -> Self {
+        Self { view: self.view.settled(messages), ..self }
     }
 
-    /// Learns from what the provider counted.
-    pub(crate) fn learn(&mut self, sent: Prompt<'_>, usage: Usage) {
-        if usage.input_tokens > 0 {
-            self.weight = ratio(usage.input_tokens, estimate::prompt(sent)).clamp(*WEIGHT.start(), *WEIGHT.end());
+    /// What is sent of a prompt's messages.
+    pub(crate) fn messages<'m>(&self, whole: Prompt<'m>) -> Cow<'m, [Message]> {
+        self.view.apply(whole)
+    }
+
+    /// Learns from what the provider counted for a question that was estimated.
+    pub(crate) fn learn(&mut self, estimated_tokens: u64, usage: Usage) {
+        if usage.input_tokens > 0 && estimated_tokens >= LEARN_TOKENS_MIN {
+            self.weight = Weight::of(usage.input_tokens, estimated_tokens);
         }
     }
 
     /// Sends less when the whole prompt would take too much of a window of so many tokens.
     pub(crate) fn fit(&mut self, whole: Prompt<'_>, compaction: Compaction, window: u64) -> Option<RunEvent> {
-        let target = compaction.target(self.tokens(whole), window)?;
-        self.shrink(whole, target)
+        let goal = compaction.goal(self.tokens(whole), window)?;
+        self.shrink(whole, goal)
     }
 
     /// Sends less because the provider refused what was sent.
     pub(crate) fn halve(&mut self, whole: Prompt<'_>) -> Option<RunEvent> {
-        let target = self.tokens(whole) / 2;
-        self.shrink(whole, target)
+        let tokens = self.tokens(whole);
+        self.shrink(whole, Goal { target: tokens / 2, limit: tokens.saturating_sub(1) })
     }
 
-    fn shrink(&mut self, whole: Prompt<'_>, target: u64) -> Option<RunEvent> {
+    fn shrink(&mut self, whole: Prompt<'_>, goal: Goal) -> Option<RunEvent> {
         let before_tokens = self.tokens(whole);
-        let view = self.view.shrink(whole.messages, estimate::fixed(whole), self.weight, target);
-        if view == self.view {
+        let less = Self { view: self.view.shrink(whole, self.weight, goal), ..*self };
+        let after_tokens = less.tokens(whole);
+        if after_tokens >= before_tokens {
             return None;
         }
-        self.view = view;
-        let messages_left_out = view.left_out(whole.messages);
-        Some(RunEvent::Compacted { before_tokens, after_tokens: self.tokens(whole), messages_left_out })
+        *self = less;
+        let messages_left_out = self.view.left_out(whole.messages);
+        Some(RunEvent::Compacted { before_tokens, after_tokens, messages_left_out })
     }
 
     /// Tokens of what is sent of a prompt.
     fn tokens(&self, whole: Prompt<'_>) -> u64 {
-        let sent = self.messages(whole.messages);
-        scaled(estimate::prompt(Prompt { messages: &sent, ..whole }), self.weight)
+        let sent = self.messages(whole);
+        self.weight.scaled(estimate::prompt(Prompt { messages: &sent, ..whole }))
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn ratio(counted: u64, estimated: u64) -> f64 {
-    counted as f64 / estimated.max(1) as f64
 }

@@ -84,12 +84,12 @@ pub use otlp::{Otlp, OtlpError};
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
     AfterModel, AfterTool, Agent, Answerer, ArgumentSchema, Asker, AssistantTurn, BeforeModel, BeforeTool, Budget,
-    Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, Compaction, Conversation, ConversationError,
-    ConversationOptions, Conversations, EventSink, Execution, ForeignAnswer, Hooks, LogLine, LogSource, Measured,
-    Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NoEvents, Nobody, Observer, OpenCall,
-    PlannedCall, Progress, Prompt, QUEUE_MAX, Question, ReplyEdit, RunEnd, RunError, RunEvent, RunLimit, RunRequest,
-    RunResult, RunStatus, RunStream, SchemaError, SendRequest, SentPrompt, StopReason, SuspendedRun, Tool, ToolReply,
-    Usage, Verbatim, WarningKind, WhilePending, fresh_call_id, is_balanced,
+    Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, Compaction, CompactionError, Conversation,
+    ConversationError, ConversationOptions, Conversations, EventSink, Execution, ForeignAnswer, Hooks, LogLine,
+    LogSource, Measured, Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NoEvents, Nobody, Observer,
+    OpenCall, PlannedCall, Progress, Prompt, QUEUE_MAX, Question, ReplyEdit, RunEnd, RunError, RunEvent, RunLimit,
+    RunRequest, RunResult, RunStatus, RunStream, SchemaError, SendRequest, SentPrompt, StopReason, SuspendedRun, Tool,
+    ToolReply, Usage, Verbatim, WarningKind, WhilePending, Window, fresh_call_id, is_balanced,
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;

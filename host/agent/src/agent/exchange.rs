@@ -7,6 +7,7 @@ use tracing::Instrument as _;
 
 use super::run_loop::Loop;
 use crate::budget::RunLimit;
+use crate::estimate;
 use crate::event::RunEvent;
 use crate::hooks::chain::{self, DeniedCalls, Stopped};
 use crate::model::{ModelError, ModelEvent, ModelReply, Prompt, WarningKind};
@@ -14,19 +15,26 @@ use crate::run::RunEnd;
 use crate::telemetry::ModelWatch;
 use crate::work_clock::Halt;
 
+/// A model's answer.
+pub(super) struct Answered {
+    pub(super) reply: ModelReply,
+    /// What was asked, after the hooks, in tokens of ours.
+    pub(super) estimated_tokens: u64,
+}
+
 impl Loop<'_> {
     /// Asks the model what the hooks let through.
     pub(super) async fn exchange(
         &self,
         prompt: Prompt<'_>,
         warned: &mut BTreeSet<WarningKind>,
-    ) -> Result<ModelReply, RunEnd> {
+    ) -> Result<Answered, RunEnd> {
         let hooks = self.agent.hooks.as_slice();
-        if hooks.is_empty() {
-            return self.measure(prompt, warned).await;
-        }
-        let instead = self.caller.working(chain::before_model(hooks, prompt)).await??;
-        self.measure(instead.as_ref().map_or(prompt, |sent| sent.with_tools(prompt)), warned).await
+        let instead =
+            if hooks.is_empty() { None } else { self.caller.working(chain::before_model(hooks, prompt)).await?? };
+        let sent = instead.as_ref().map_or(prompt, |sent| sent.with_tools(prompt));
+        let reply = self.measure(sent, warned).await?;
+        Ok(Answered { reply, estimated_tokens: estimate::prompt(sent) })
     }
 
     /// Shows the answer to the hooks, before anything of it is used.

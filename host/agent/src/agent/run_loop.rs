@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 use toolcell_contract::{Failure, FailureCode};
 
 use super::Agent;
+use super::exchange::Answered;
 use super::open_turn::OpenTurn;
 use crate::board::Board;
 use crate::budget::RunLimit;
@@ -126,11 +127,11 @@ impl Loop<'_> {
             window.fit(whole, compaction, size).into_iter().for_each(|event| self.events.emit(event));
         }
         loop {
-            let sent = window.messages(whole.messages);
+            let sent = window.messages(whole);
             let prompt = Prompt { messages: &sent, ..whole };
             match self.exchange(prompt, warned).await {
-                Ok(reply) => {
-                    window.learn(prompt, reply.usage);
+                Ok(Answered { reply, estimated_tokens }) => {
+                    window.learn(estimated_tokens, reply.usage);
                     return Ok(reply);
                 }
                 // It ends: each time less is sent, until nothing more can give way.
@@ -138,6 +139,8 @@ impl Loop<'_> {
                     let Some(event) = window.halve(whole) else {
                         return Err(RunEnd::Failed(ModelError::ContextTooLong { message }));
                     };
+                    // Something of an answer may have been shown before the refusal.
+                    self.events.emit(RunEvent::Restarted { reason: "the conversation was too long".to_owned() });
                     self.events.emit(event);
                 }
                 Err(end) => return Err(end),
@@ -203,9 +206,9 @@ impl Loop<'_> {
     }
 
     fn end(&self, run: RunProgress, end: RunEnd) -> RunResult {
-        let RunProgress { messages, records, turns, usage, text, .. } = run;
+        let RunProgress { messages, records, turns, usage, text, window, .. } = run;
         let model = self.agent.model.name().to_owned();
-        let result = RunResult { end, text, messages, tool_calls: records, turns, usage, model };
+        let result = RunResult { end, text, messages, tool_calls: records, turns, usage, model, window };
         self.events.emit(RunEvent::Done { status: result.status() });
         result
     }

@@ -26,6 +26,8 @@ pub enum Reply {
     Silent,
     /// The provider says that the conversation does not fit.
     TooLong,
+    /// The same, after it has begun to answer.
+    TooLongAfter(&'static str),
     /// An answer of so many pieces that are all there at once.
     Pieces(usize),
 }
@@ -41,6 +43,8 @@ pub fn call(calls: &[(&'static str, &'static str)]) -> Reply {
 /// A model that plays replies in order, and remembers what it was sent.
 pub struct FakeModel {
     pub window: Option<u64>,
+    /// What it counts for a question, whatever is asked.
+    pub input_tokens: u64,
     replies: Mutex<Vec<Reply>>,
     pub sent: Mutex<Vec<Vec<Message>>>,
 }
@@ -48,7 +52,7 @@ pub struct FakeModel {
 impl FakeModel {
     pub fn new(replies: &[Reply]) -> Arc<Self> {
         let replies = replies.iter().rev().cloned().collect();
-        Arc::new(Self { window: None, replies: Mutex::new(replies), sent: Mutex::default() })
+        Arc::new(Self { window: None, input_tokens: 10, replies: Mutex::new(replies), sent: Mutex::default() })
     }
 }
 
@@ -75,8 +79,9 @@ impl Model for FakeModel {
                 let pieces = (0..count).map(|_| Ok(ModelEvent::Text("x".into())));
                 return stream::iter(pieces.chain([Ok(ModelEvent::Finished(reply))])).boxed();
             }
-            Reply::TooLong => {
-                return stream::iter([Err(ModelError::ContextTooLong { message: "too long".into() })]).boxed();
+            Reply::TooLong => return stream::iter([Err(too_long())]).boxed(),
+            Reply::TooLongAfter(text) => {
+                return stream::iter([Ok(ModelEvent::Text(text.into())), Err(too_long())]).boxed();
             }
         };
         let calls = calls.iter().enumerate().map(|(index, (name, arguments))| CallRequest {
@@ -85,10 +90,14 @@ impl Model for FakeModel {
             arguments: (*arguments).into(),
         });
         let turn = AssistantTurn { text: text.into(), calls: calls.collect(), verbatim: None };
-        let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
+        let usage = Usage { input_tokens: self.input_tokens, output_tokens: 5, ..Usage::default() };
         let finished = ModelEvent::Finished(ModelReply { turn, stop, usage });
         stream::iter([Ok(ModelEvent::Text(text.into())), Ok(finished)]).boxed()
     }
+}
+
+fn too_long() -> ModelError {
+    ModelError::ContextTooLong { message: "too long".into() }
 }
 
 type Body = Box<dyn Fn(Call) -> BoxFuture<'static, Outcome> + Send + Sync>;
