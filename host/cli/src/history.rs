@@ -1,32 +1,55 @@
 //! A conversation in a file: read before a run, written when the run has ended.
+//!
+//! The file is JSON, of one of two forms:
+//!  - `{"messages": […], "window": {…}}`, which is what is written: the messages as in the result of a run, and how much
+//!    of them the model was sent at last. A file without `window` is sent whole, as far as it fits.
+//!  - `[…]`: the messages alone.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
-use toolcell::{Message, RunResult, RunStatus};
+use toolcell::{Message, RunResult, RunStatus, Window};
 
 use crate::exit::HostFailure;
 use crate::output::note;
 use crate::printable::printable;
 
-/// A file with a JSON array of messages, as `messages` in the result of a run.
+/// What is in the file.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Saved<M = Vec<Message>> {
+    pub(crate) messages: M,
+    #[serde(default)]
+    pub(crate) window: Window,
+}
+
+impl Saved {
+    fn read(text: &[u8]) -> serde_json::Result<Self> {
+        if text.trim_ascii_start().starts_with(b"[") {
+            let messages = serde_json::from_slice(text)?;
+            return Ok(Self { messages, window: Window::default() });
+        }
+        serde_json::from_slice(text)
+    }
+}
+
+/// The file.
 pub(crate) struct History {
     path: PathBuf,
 }
 
 impl History {
     /// The conversation so far; empty when there is no such file.
-    pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, Vec<Message>)> {
-        let text = match std::fs::read(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => b"[]".to_vec(),
+    pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, Saved)> {
+        let saved = match std::fs::read(path) {
+            Ok(text) => Saved::read(&text)
+                .with_context(|| format!("{} does not hold a conversation (messages in JSON)", path.display()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Saved::default(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        let messages = serde_json::from_slice(&text)
-            .with_context(|| format!("{} does not hold a conversation (a JSON array of messages)", path.display()))?;
-        Ok((Self { path: path.to_owned() }, messages))
+        Ok((Self { path: path.to_owned() }, saved))
     }
 
     /// Writes the longer conversation. A run that waits, failed or was cancelled leaves the file as it was, so that the
@@ -35,7 +58,8 @@ impl History {
         let path = printable(&self.path.display().to_string());
         match result.status() {
             RunStatus::Done | RunStatus::Incomplete => {
-                self.write(&result.messages).with_context(|| format!("cannot write {path}")).context(HostFailure)
+                let saved = Saved { messages: result.messages.as_slice(), window: result.window };
+                self.write(&saved).with_context(|| format!("cannot write {path}")).context(HostFailure)
             }
             RunStatus::Pending | RunStatus::Failed | RunStatus::Cancelled => {
                 note!("{path} stays as it was: it does not hold this run");
@@ -45,10 +69,10 @@ impl History {
     }
 
     /// Beside the file and renamed, so that it is whole at every moment; only its owner may read it.
-    fn write(&self, messages: &[Message]) -> anyhow::Result<()> {
+    fn write(&self, saved: &Saved<&[Message]>) -> anyhow::Result<()> {
         let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = NamedTempFile::new_in(dir)?;
-        serde_json::to_writer(&mut file, messages)?;
+        serde_json::to_writer(&mut file, saved)?;
         file.write_all(b"\n")?;
         file.as_file().sync_all()?;
         file.persist(&self.path)?;

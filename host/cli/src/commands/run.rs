@@ -15,7 +15,7 @@ use crate::ask::answerer;
 use crate::attach::attach;
 use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
-use crate::history::History;
+use crate::history::{History, Saved};
 use crate::host;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
@@ -24,9 +24,9 @@ use crate::screen::{Log, Screen};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
-    let (history, mut messages) = match &args.history {
-        Some(path) => History::open(path).map(|(history, messages)| (Some(history), messages))?,
-        None => (None, Vec::new()),
+    let (history, Saved { mut messages, window }) = match &args.history {
+        Some(path) => History::open(path).map(|(history, saved)| (Some(history), saved))?,
+        None => (None, Saved::default()),
     };
     let model = model(&args)?;
     let host = host::open(&args.place).await?;
@@ -45,7 +45,8 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let events = events(&args, &screen, saver.as_ref());
     let cancel = cancel_on_ctrl_c();
     messages.push(Message::User { content: prompt });
-    let request = RunRequest { system: args.system.clone(), events, cancel, ..RunRequest::conversation(messages) };
+    let request =
+        RunRequest { system: args.system.clone(), window, events, cancel, ..RunRequest::conversation(messages) };
     if !args.json {
         screen.spin("waiting for the model");
     }

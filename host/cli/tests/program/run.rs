@@ -204,7 +204,9 @@ fn a_conversation_goes_on_from_its_file() {
     let said: Vec<_> = second["messages"].as_array().unwrap().iter().map(|message| &message["content"]).collect();
     assert_eq!(said, ["I am Ada.", "Hello, Ada.", "Who am I?"]);
     let saved = std::fs::read_to_string(place.dir.path().join("talk.json")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&saved).unwrap().as_array().unwrap().len(), 4);
+    let held: Value = serde_json::from_str(&saved).unwrap();
+    assert_eq!(held["messages"].as_array().unwrap().len(), 4);
+    assert!(held["window"].is_object(), "{held}");
 
     // The server is gone: the file stays as it was.
     let failed = run("Once more.");
@@ -216,6 +218,28 @@ fn a_conversation_goes_on_from_its_file() {
     let refused = run("Hm?");
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("talk.json does not hold a conversation"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_conversation_is_also_read_from_its_messages_alone() {
+    let place = Place::with(&["math-tool"]);
+    let messages = json!([
+        {"role": "user", "content": [{"type": "text", "text": "I am Ada."}]},
+        {"role": "assistant", "text": "Hello, Ada."},
+    ]);
+    for (name, text) in
+        [("array.json", format!("\n {messages}\n")), ("object.json", json!({"messages": messages}).to_string())]
+    {
+        let (url, bodies) = serve(vec![turn(&json!({"content": "Ada."}), "stop")]);
+        std::fs::write(place.dir.path().join(name), text).unwrap();
+        let ended = place.run(&["run", "Who am I?", "--history", name, "--base-url", &url, "--model", "m"]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (0, "Ada.\n"), "{}", ended.stderr);
+        assert_eq!(bodies.recv().unwrap()["messages"].as_array().unwrap().len(), 3);
+        let saved: Value =
+            serde_json::from_str(&std::fs::read_to_string(place.dir.path().join(name)).unwrap()).unwrap();
+        assert_eq!(saved["messages"].as_array().unwrap().len(), 4);
+        assert!(saved["window"].is_object(), "{saved}");
+    }
 }
 
 #[test]
