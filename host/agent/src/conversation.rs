@@ -37,6 +37,9 @@ pub enum WhilePending {
 pub struct ConversationOptions {
     /// What was said before, for example by [`Conversation::history`] in another process.
     pub history: Vec<Message>,
+    /// How much of it was sent, from [`Conversation::window`]. Without it the provider's cache of the conversation is of no
+    /// use for one message.
+    pub window: Window,
     /// Standing instructions for the model.
     pub system: Option<String>,
     /// What happens to a message that comes too early.
@@ -58,7 +61,7 @@ pub struct ConversationOptions {
 ///     let result = conversation.send(SendRequest::text("What is my name?")).await?;
 ///     println!("{}", result.text);
 ///     // Plain data that another process can go on from.
-///     let history = serde_json::to_string(&conversation.history())?;
+///     let saved = serde_json::to_string(&(conversation.history(), conversation.window()))?;
 ///     Ok(())
 /// }
 /// ```
@@ -82,6 +85,7 @@ struct Inner {
 struct State {
     /// What was said, always balanced. The run that is under way or waits is not in it yet.
     history: Vec<Message>,
+    window: Window,
     phase: Phase,
     /// What the latest run has come to.
     last: Option<Arc<RunResult>>,
@@ -190,12 +194,12 @@ impl Conversation {
     /// # Errors
     /// [`RunError::Unbalanced`] when the history holds a call without its result, or a result without its call.
     pub fn new(agent: Agent, options: ConversationOptions) -> Result<Self, RunError> {
-        let ConversationOptions { history, system, while_pending } = options;
+        let ConversationOptions { history, window, system, while_pending } = options;
         if !is_balanced(&history) {
             return Err(RunError::Unbalanced);
         }
         let id = format!("conv-{}", uuid::Uuid::new_v4().simple());
-        let state = State { history, phase: Phase::Free, last: None, line: VecDeque::new(), next_ticket: 0 };
+        let state = State { history, window, phase: Phase::Free, last: None, line: VecDeque::new(), next_ticket: 0 };
         let (board, state, moved) = (Board::default(), Mutex::new(state), Notify::new());
         Ok(Self { inner: Arc::new(Inner { id, agent, system, while_pending, board, state, moved }) })
     }
@@ -211,6 +215,12 @@ impl Conversation {
     #[must_use]
     pub fn history(&self) -> Vec<Message> {
         self.inner.state().history.clone()
+    }
+
+    /// How much of the history is sent. It goes on with the history.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.inner.state().window
     }
 
     /// The questions that wait for an answer, in call order; also while other calls of the run are still under way.
@@ -325,7 +335,7 @@ impl Inner {
         let request = RunRequest {
             system: self.system.clone(),
             messages,
-            window: Window::default(),
+            window: state.window,
             events: Arc::clone(&run.listeners) as Arc<dyn EventSink>,
             cancel: run.cancel.clone(),
         };
@@ -553,6 +563,7 @@ impl Leave {
             None => {
                 self.run.over.cancel();
                 state.history.clone_from(&result.messages);
+                state.window = result.window;
                 Phase::Free
             }
         };

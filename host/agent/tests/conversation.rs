@@ -7,12 +7,12 @@ mod support;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use support::{FakeCatalog, Reply, Stage, call, say, suspended};
+use support::{FakeCatalog, FakeModel, Reply, Stage, call, say, suspended};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    Conversation, ConversationError, ConversationOptions, Conversations, Message, NoEvents, QUEUE_MAX, RunEnd,
-    RunError, RunResult, RunStatus, SendRequest, WhilePending, is_balanced,
+    Agent, Conversation, ConversationError, ConversationOptions, Conversations, Message, NoEvents, QUEUE_MAX, RunEnd,
+    RunError, RunEvent, RunResult, RunStatus, SendRequest, WhilePending, is_balanced,
 };
 use toolcell_contract::{Answer, ContentPart, FailureCode, Outcome, ToolResult};
 
@@ -108,9 +108,9 @@ async fn messages_while_a_call_waits_are_answered_afterwards_in_their_order() {
         tokio::spawn(async move { conversation.send(SendRequest::text(text)).await.unwrap().text.clone() })
     };
     let second = send("second");
-    tokio::task::yield_now().await;
+    settle().await;
     let third = send("third");
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    settle().await;
     assert!(!second.is_finished() && !third.is_finished());
     answer(&conversation, vec![Answer::approve(&waiting.pending().unwrap().id)]).await.unwrap();
     assert_eq!((second.await.unwrap().as_str(), third.await.unwrap().as_str()), ("Second.", "Third."));
@@ -144,7 +144,7 @@ async fn no_more_than_so_many_wait() {
         let conversation = conversation.clone();
         waiting.spawn(async move { conversation.send(SendRequest::text("more")).await.map(drop) });
     }
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    settle().await;
     assert!(matches!(conversation.send(SendRequest::text("x")).await, Err(ConversationError::QueueFull)));
 }
 
@@ -408,4 +408,28 @@ async fn a_conversation_keeps_its_run_so_that_nobody_else_can_go_on_with_it() {
     let waiting = conversation.send(SendRequest::text("go")).await.unwrap();
     assert_eq!(waiting.pendings().count(), 1);
     assert!(matches!(&waiting.end, RunEnd::Pending { run: None, .. }));
+}
+
+#[tokio::test]
+async fn what_is_left_out_stays_left_out_from_message_to_message_and_in_another_process() {
+    let long: &'static str = String::leak("word ".repeat(2_000));
+    let replies = vec![say(long); 14];
+    let mut model = FakeModel::new(&replies);
+    Arc::get_mut(&mut model).unwrap().window = Some(20_000);
+    let mut stage = Stage::new(FakeCatalog::default(), &[]);
+    stage.agent = Agent::new(model.clone(), stage.catalog.clone());
+    let (mut conversation, mut cuts) = (conversation(&stage, WhilePending::Refuse), 0);
+    for number in 0..14 {
+        let events = stage.sink();
+        conversation.send(SendRequest { events, ..SendRequest::text(format!("question {number}")) }).await.unwrap();
+        let options = ConversationOptions {
+            history: conversation.history(),
+            window: serde_json::from_value(serde_json::to_value(conversation.window()).unwrap()).unwrap(),
+            ..ConversationOptions::default()
+        };
+        conversation = Conversation::new(stage.agent.clone(), options).unwrap();
+        cuts += stage.events.lock().unwrap().drain(..).filter(|e| matches!(e, RunEvent::Compacted { .. })).count();
+    }
+    assert!((1..=5).contains(&cuts), "{cuts} cuts in 14 messages");
+    assert_eq!(said(&conversation.history()).len(), 14, "the history is whole");
 }
