@@ -46,6 +46,8 @@ mod retry;
 mod schema;
 mod script;
 mod sse;
+#[cfg(test)]
+mod test_support;
 mod vendor;
 
 pub use anthropic::{AnthropicKey, AnthropicQuirks};

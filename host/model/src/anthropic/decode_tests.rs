@@ -3,50 +3,15 @@
 use proptest::prelude::*;
 
 use super::*;
-
-/// What came of a response.
-#[derive(Debug, PartialEq)]
-pub(in crate::anthropic) struct Decoded {
-    pub(in crate::anthropic) events: Vec<ModelEvent>,
-    pub(in crate::anthropic) reply: Result<ModelReply, String>,
-}
-
-impl Decoded {
-    pub(in crate::anthropic) fn reply(self) -> ModelReply {
-        self.reply.unwrap()
-    }
-
-    /// Id, name and arguments of each call.
-    pub(in crate::anthropic) fn calls(self) -> Vec<(String, String, String)> {
-        let calls = self.reply().turn.calls;
-        calls.into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
-    }
-
-    /// The content that goes back.
-    fn content(self) -> Value {
-        self.reply().turn.verbatim.unwrap().value["content"].take()
-    }
-}
+pub(in crate::anthropic) use crate::test_support::called as call;
+use crate::test_support::{Decoded, decode, decode_whole, text};
 
 fn pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let (mut parser, mut decoder, mut out) = (sse::Parser::default(), Decoder::default(), VecDeque::new());
-    let read = || {
-        for piece in pieces.into_iter().map(Some).chain([None]) {
-            let mut events = Vec::new();
-            match piece {
-                Some(piece) => parser.push(piece, &mut events).unwrap(),
-                None => parser.finish(&mut events).unwrap(),
-            }
-            for event in &events {
-                if decoder.event(event, &mut out)? == Progress::Done {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    };
-    let reply = read().and_then(|()| decoder.finish());
-    Decoded { events: out.into(), reply: reply.map_err(|failed: Failed| failed.error.to_string()) }
+    decode(Decoder::default(), pieces)
+}
+
+fn whole(body: &Value) -> Decoded {
+    decode_whole(Decoder::default(), body)
 }
 
 /// Decodes the text of a stream, as it would arrive.
@@ -84,20 +49,6 @@ pub(in crate::anthropic) fn tool(index: u64, id: &str, name: &str) -> Value {
 
 pub(in crate::anthropic) fn input(index: u64, json: &str) -> Value {
     delta(index, json!({"type": "input_json_delta", "partial_json": json}))
-}
-
-pub(in crate::anthropic) fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
-    (id.into(), name.into(), arguments.into())
-}
-
-fn whole(body: Value) -> Decoded {
-    let (mut decoder, mut out) = (Decoder::default(), VecDeque::new());
-    let reply = decoder.whole(&body, &mut out).and_then(|()| decoder.finish());
-    Decoded { events: out.into(), reply: reply.map_err(|failed| failed.error.to_string()) }
-}
-
-fn text(text: &str) -> ModelEvent {
-    ModelEvent::Text(text.into())
 }
 
 /// A turn with a block of every kind and an event of every type.
@@ -219,7 +170,7 @@ fn thinking_that_is_not_shown_keeps_its_signature() {
         "end_turn",
     );
     assert_eq!(decoded.events, []);
-    assert_eq!(decoded.content(), json!([{"type": "thinking", "thinking": "", "signature": "s"}]));
+    assert_eq!(decoded.verbatim()["content"], json!([{"type": "thinking", "thinking": "", "signature": "s"}]));
 }
 
 #[test]
@@ -258,7 +209,7 @@ fn a_call_that_was_cut_off_keeps_what_was_written_of_it() {
     let cut = |written: &str| events(&[tool(0, "a", "t"), input(0, written)], "max_tokens");
     let reply = cut("{\"x\": \"y").reply();
     assert_eq!((reply.turn.calls[0].arguments.as_str(), reply.stop), ("{\"x\": \"y", StopReason::Length));
-    assert_eq!(cut("{\"x\": \"y").content()[0]["input"], json!({}));
+    assert_eq!(cut("{\"x\": \"y").verbatim()["content"][0]["input"], json!({}));
     // Nothing is not the same as no arguments, but only for the call that was cut off.
     assert_eq!(cut("").calls(), [call("a", "t", "")]);
     let two = events(&[tool(0, "a", "t"), tool(1, "b", "t"), input(1, "{\"x\"")], "max_tokens");
@@ -305,7 +256,7 @@ fn an_error_anywhere_is_an_error() {
         (r#"{"type":"error"}"#, "the provider is not available (HTTP 200): {\"type\":\"error\"}"),
     ] {
         assert_eq!(stream(&format!("data: {data}\n\n")).reply, Err(message.into()));
-        assert_eq!(whole(serde_json::from_str(data).unwrap()).reply, Err(message.into()));
+        assert_eq!(whole(&serde_json::from_str(data).unwrap()).reply, Err(message.into()));
     }
 }
 
@@ -321,7 +272,7 @@ fn pieces_of_an_unknown_kind_are_kept_for_blocks_of_an_unknown_kind_only() {
         "end_turn",
     );
     assert_eq!(
-        decoded.content(),
+        decoded.verbatim()["content"],
         json!([{"type": "compaction", "content": "ab", "size": 2}, {"type": "text", "text": "c"}])
     );
 }
@@ -335,7 +286,10 @@ fn text_without_a_beginning_is_kept_and_a_call_without_one_refused() {
         ],
         "end_turn",
     );
-    assert_eq!(decoded.content(), json!([{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}]));
+    assert_eq!(
+        decoded.verbatim()["content"],
+        json!([{"type": "thinking", "thinking": "a"}, {"type": "text", "text": "b"}])
+    );
     let bad = |what: &str| Err(format!("the provider sent a response that cannot be read: {what}"));
     assert_eq!(
         events(&[input(0, "{}")], "tool_use").reply,
@@ -371,7 +325,7 @@ fn one_json_value_becomes_the_same_turn() {
         "id": "msg_1", "type": "message", "role": "assistant", "content": content, "stop_reason": "tool_use",
         "usage": {"input_tokens": 12, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 3, "output_tokens": 40},
     });
-    let decoded = whole(body);
+    let decoded = whole(&body);
     assert_eq!(decoded.events, [ModelEvent::Reasoning("Hm.".into()), text("Looking.")]);
     let reply = decoded.reply.as_ref().unwrap();
     let usage = Usage { input_tokens: 15, cache_read_tokens: 3, output_tokens: 40, ..Usage::default() };
@@ -384,7 +338,7 @@ fn one_json_value_becomes_the_same_turn() {
 fn a_json_value_that_is_no_message_is_a_bad_response() {
     for body in [json!({}), json!([]), json!(7), json!({"content": "text"})] {
         let expected = "the provider sent a response that cannot be read: it has no content";
-        assert_eq!(whole(body).reply, Err(expected.into()));
+        assert_eq!(whole(&body).reply, Err(expected.into()));
     }
 }
 
@@ -394,7 +348,7 @@ fn nothing_that_a_server_sends_makes_it_panic() {
         for data in [start(0, odd.clone()), delta(0, odd.clone()), json!({"type": "message_delta", "delta": odd})] {
             let _ = events(&[start(0, json!({"type": "text", "text": ""})), data], "end_turn");
         }
-        let _ = (whole(json!({"content": [odd.clone()]})), stream(&format!("data: {odd}\n\n")));
+        let _ = (whole(&json!({"content": [odd.clone()]})), stream(&format!("data: {odd}\n\n")));
     }
     let _ = events(&[json!({"type": "message_start", "message": {"usage": {"input_tokens": -1}}})], "end_turn");
 }

@@ -3,11 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use toolcell_agent::{Prompt, Verbatim, WarningKind};
+use toolcell_contract::ToolResult;
 use toolcell_contract::limits::ARGUMENTS_BYTES_MAX;
-use toolcell_contract::{Definition, ToolResult};
 
 use super::*;
 use crate::schema;
+pub(in crate::anthropic) use crate::test_support::{call, turn};
+use crate::test_support::{own_turn, tool};
 
 pub(in crate::anthropic) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
@@ -46,18 +48,9 @@ fn unmarked(mut messages: Value) -> Value {
     messages
 }
 
-pub(in crate::anthropic) fn call(id: &str, name: &str, arguments: &str) -> CallRequest {
-    CallRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
-}
-
-pub(in crate::anthropic) fn turn(text: &str, calls: &[CallRequest]) -> Message {
-    Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim: None })
-}
-
+/// A turn that this wire made.
 pub(in crate::anthropic) fn own(text: &str, calls: &[CallRequest], content: Value) -> Message {
-    let value = json!({"role": "assistant", "content": content});
-    let verbatim = Some(Verbatim { wire: WIRE.into(), value });
-    Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim })
+    own_turn(WIRE, text, calls, json!({"role": "assistant", "content": content}))
 }
 
 pub(in crate::anthropic) fn results(results: impl IntoIterator<Item = (&'static str, ToolResult)>) -> Message {
@@ -88,11 +81,6 @@ fn text(text: &str) -> Value {
 
 fn wire_call(id: &str, name: &str, input: Value) -> Value {
     json!({"type": "tool_use", "id": id, "name": name, "input": input})
-}
-
-fn tool(name: &str, input_schema: Value) -> Definition {
-    let description = format!("does {name}");
-    Definition { name: name.into(), title: None, description, input_schema, output_schema: None, annotations: None }
 }
 
 /// The blocks after one call that gave that result.
@@ -129,8 +117,11 @@ fn a_plain_question_is_a_plain_request() {
 fn the_longest_answer_and_the_delivery_can_be_chosen() {
     let quirks = AnthropicQuirks::ANTHROPIC;
     let prompt = Prompt { messages: &[Message::user("hi")], ..PROMPT };
-    let chosen =
-        AnthropicExchange { output_tokens_max: Some(9), delivery: Delivery::Whole, ..exchange(prompt, &quirks) };
+    let chosen = AnthropicExchange {
+        output_tokens_max: Some(9),
+        delivery: Delivery::Whole,
+        ..exchange(prompt, &quirks)
+    };
     let body = encode(&chosen, MediaUse::Sent).0;
     schema::check(schema::ANTHROPIC, &body);
     assert_eq!((&body["max_tokens"], body.get("stream")), (&json!(9), None));

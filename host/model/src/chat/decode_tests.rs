@@ -1,43 +1,16 @@
 //! Tests of responses as they are put together.
 
 use super::*;
-
-/// What came of a response.
-pub(in crate::chat) struct Decoded {
-    pub(in crate::chat) events: Vec<ModelEvent>,
-    pub(in crate::chat) reply: Result<ModelReply, String>,
-}
-
-impl Decoded {
-    pub(in crate::chat) fn reply(self) -> ModelReply {
-        self.reply.unwrap()
-    }
-
-    /// Id, name and arguments of each call.
-    pub(in crate::chat) fn calls(self) -> Vec<(String, String, String)> {
-        let calls = self.reply().turn.calls;
-        calls.into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
-    }
-}
-
-fn fresh() -> String {
-    "call_fresh".to_owned()
-}
+pub(in crate::chat) use crate::test_support::called as call;
+use crate::test_support::{Decoded, decode, decode_whole, fresh, text};
 
 /// Decodes the text of a stream, as it would arrive.
 pub(in crate::chat) fn stream(text: &str) -> Decoded {
-    let (mut parser, mut events) = (sse::Parser::default(), Vec::new());
-    parser.push(text.as_bytes(), &mut events).unwrap();
-    parser.finish(&mut events).unwrap();
-    let (mut decoder, mut out) = (Decoder::new(fresh), VecDeque::new());
-    for event in &events {
-        match decoder.event(event, &mut out) {
-            Ok(Progress::More) => {}
-            Ok(Progress::Done) => break,
-            Err(failed) => return Decoded { events: out.into(), reply: Err(failed.error.to_string()) },
-        }
-    }
-    Decoded { events: out.into(), reply: decoder.finish().map_err(|failed| failed.error.to_string()) }
+    decode(Decoder::new(fresh), [text.as_bytes()])
+}
+
+fn whole(body: &Value) -> Decoded {
+    decode_whole(Decoder::new(fresh), body)
 }
 
 /// A stream of deltas that ends with `finish_reason` and `[DONE]`.
@@ -53,20 +26,6 @@ pub(in crate::chat) fn deltas(deltas: &[Value], finish_reason: &str) -> Decoded 
 pub(in crate::chat) fn pieces(lists: &[Value], finish_reason: &str) -> Decoded {
     let lists: Vec<_> = lists.iter().map(|list| json!({"tool_calls": list})).collect();
     deltas(&lists, finish_reason)
-}
-
-fn whole(body: Value) -> Decoded {
-    let (mut decoder, mut out) = (Decoder::new(fresh), VecDeque::new());
-    let reply = decoder.whole(&body, &mut out).and_then(|()| decoder.finish());
-    Decoded { events: out.into(), reply: reply.map_err(|failed| failed.error.to_string()) }
-}
-
-pub(in crate::chat) fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
-    (id.into(), name.into(), arguments.into())
-}
-
-fn text(text: &str) -> ModelEvent {
-    ModelEvent::Text(text.into())
 }
 
 #[test]
@@ -290,7 +249,7 @@ fn other_choices_than_the_first_are_passed_over() {
 
 #[test]
 fn a_whole_message_is_read_like_a_stream() {
-    let decoded = whole(json!({
+    let decoded = whole(&json!({
         "choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
             "role": "assistant", "content": "Hm.", "refusal": null, "annotations": ["x"],
             "tool_calls": [
@@ -317,8 +276,8 @@ fn a_whole_message_is_read_like_a_stream() {
 
 #[test]
 fn a_whole_message_may_lack_a_finish_reason_but_not_itself() {
-    assert_eq!(whole(json!({"choices": [{"message": {"content": "4"}}]})).reply().stop, StopReason::Finished);
-    let error = |body: Value| whole(body).reply.unwrap_err();
+    assert_eq!(whole(&json!({"choices": [{"message": {"content": "4"}}]})).reply().stop, StopReason::Finished);
+    let error = |body: Value| whole(&body).reply.unwrap_err();
     let bad = "the provider sent a response that cannot be read: ";
     assert_eq!(error(json!({"choices": []})), format!("{bad}it has no choices"));
     assert_eq!(error(json!({"choices": [{}]})), format!("{bad}its choice has no message"));

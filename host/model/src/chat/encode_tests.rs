@@ -6,6 +6,8 @@ use toolcell_contract::ToolResult;
 
 use super::*;
 use crate::schema;
+pub(in crate::chat) use crate::test_support::{call, media, results};
+use crate::test_support::{own_turn, tool, turn};
 use crate::vendor::{Wire, vendor_by_name};
 use toolcell_contract::limits::ARGUMENTS_BYTES_MAX;
 
@@ -35,27 +37,9 @@ pub(in crate::chat) fn messages_for(vendor: &str, messages: &[Message]) -> Value
     body_for(vendor, messages, &[])["messages"].take()
 }
 
-pub(in crate::chat) fn call(id: &str, name: &str, arguments: &str) -> CallRequest {
-    CallRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
-}
-
-fn turn(text: &str, calls: &[CallRequest]) -> Message {
-    Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim: None })
-}
-
+/// A turn that this wire made.
 pub(in crate::chat) fn verbatim(text: &str, calls: &[CallRequest], value: Value) -> Message {
-    let verbatim = Some(Verbatim { wire: WIRE.into(), value });
-    Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim })
-}
-
-pub(in crate::chat) fn results(results: impl IntoIterator<Item = (&'static str, &'static str, ToolResult)>) -> Message {
-    let reply =
-        |(id, name, result): (&str, &str, ToolResult)| ToolReply { call_id: id.into(), name: name.into(), result };
-    Message::Tool { replies: results.into_iter().map(reply).collect() }
-}
-
-pub(in crate::chat) fn media(mime_type: &str) -> ContentPart {
-    ContentPart::from_bytes(vec![1, 2, 3], mime_type).unwrap()
+    own_turn(WIRE, text, calls, value)
 }
 
 pub(in crate::chat) fn wire_call(id: &str, name: &str, arguments: &str) -> Value {
@@ -68,11 +52,6 @@ fn content_of(result: ToolResult) -> Value {
     messages_for("openai", &history)[2]["content"].take()
 }
 
-fn tool(name: &str, input_schema: Value) -> Definition {
-    let description = format!("does {name}");
-    Definition { name: name.into(), title: None, description, input_schema, output_schema: None, annotations: None }
-}
-
 #[test]
 fn the_schemas_refuse_what_they_should() {
     schema::check_samples(schema::OPENAI);
@@ -83,8 +62,13 @@ fn the_schemas_refuse_what_they_should() {
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
     let quirks = quirks("openai");
-    let exchange =
-        ChatExchange { prompt, model: "gpt-x", quirks, output_tokens_max: Some(99), delivery: Delivery::Streamed };
+    let exchange = ChatExchange {
+        prompt,
+        model: "gpt-x",
+        quirks,
+        output_tokens_max: Some(99),
+        delivery: Delivery::Streamed,
+    };
     let body = encode(&exchange, &quirks.media).0;
     schema::check(schema::OPENAI, &body);
     assert_eq!(
@@ -104,7 +88,13 @@ fn compatible_servers_get_the_older_name_of_the_output_limit() {
     let prompt = Prompt { system: None, messages: &[Message::user("hi")], tools: &[] };
     let quirks = quirks("ollama");
     let body = encode(
-        &ChatExchange { prompt, model: "m", quirks, output_tokens_max: Some(9), delivery: Delivery::Streamed },
+        &ChatExchange {
+            prompt,
+            model: "m",
+            quirks,
+            output_tokens_max: Some(9),
+            delivery: Delivery::Streamed,
+        },
         &quirks.media,
     )
     .0;

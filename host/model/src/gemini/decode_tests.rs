@@ -3,49 +3,17 @@
 use proptest::prelude::*;
 
 use super::*;
+pub(in crate::gemini) use crate::test_support::called as call;
+use crate::test_support::{Decoded, decode, decode_whole, fresh, text, thought};
 
-/// What came of a response.
-#[derive(Debug, PartialEq)]
-pub(in crate::gemini) struct Decoded {
-    pub(in crate::gemini) events: Vec<ModelEvent>,
-    pub(in crate::gemini) reply: Result<ModelReply, String>,
-}
-
-impl Decoded {
-    pub(in crate::gemini) fn reply(self) -> ModelReply {
-        self.reply.unwrap()
-    }
-
-    /// Id, name and arguments of each call.
-    pub(in crate::gemini) fn calls(self) -> Vec<(String, String, String)> {
-        let calls = self.reply().turn.calls;
-        calls.into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
-    }
-
-    pub(in crate::gemini) fn parts(self) -> Value {
-        self.reply().turn.verbatim.unwrap().value["parts"].take()
-    }
-}
-
-fn decode(pieces: &[&[u8]]) -> Decoded {
-    let (mut parser, mut events) = (sse::Parser::default(), Vec::new());
-    for piece in pieces {
-        parser.push(piece, &mut events).unwrap();
-    }
-    parser.finish(&mut events).unwrap();
-    let (mut decoder, mut out) = (Decoder::new(|| "call_fresh".to_owned()), VecDeque::new());
-    for event in &events {
-        if let Err(failed) = decoder.event(event, &mut out) {
-            return Decoded { events: out.into(), reply: Err(failed.error.to_string()) };
-        }
-    }
-    Decoded { events: out.into(), reply: decoder.finish().map_err(|failed| failed.error.to_string()) }
+fn whole(body: &Value) -> Decoded {
+    decode_whole(Decoder::new(fresh), body)
 }
 
 /// A stream of chunks.
 pub(in crate::gemini) fn stream(chunks: &[Value]) -> Decoded {
     let text: String = chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect();
-    decode(&[text.as_bytes()])
+    decode(Decoder::new(fresh), &[text.as_bytes()])
 }
 
 /// A stream of parts, a chunk for each, that ends with a reason.
@@ -57,24 +25,6 @@ pub(in crate::gemini) fn parts(parts: &[Value], reason: &str) -> Decoded {
 
 fn chunk(parts: &Value) -> Value {
     json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": parts}}]})
-}
-
-fn whole(body: &Value) -> Decoded {
-    let (mut decoder, mut out) = (Decoder::new(|| "call_fresh".to_owned()), VecDeque::new());
-    let reply = decoder.whole(body, &mut out).and_then(|()| decoder.finish());
-    Decoded { events: out.into(), reply: reply.map_err(|failed| failed.error.to_string()) }
-}
-
-pub(in crate::gemini) fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
-    (id.into(), name.into(), arguments.into())
-}
-
-fn text(text: &str) -> ModelEvent {
-    ModelEvent::Text(text.into())
-}
-
-fn thought(text: &str) -> ModelEvent {
-    ModelEvent::Reasoning(text.into())
 }
 
 /// A stream of Gemini 3 with everything in it.
@@ -95,7 +45,7 @@ const RECORDED: &str = concat!(
 
 #[test]
 fn a_stream_with_everything_becomes_a_turn() {
-    let decoded = decode(&[RECORDED.as_bytes()]);
+    let decoded = decode(Decoder::new(fresh), &[RECORDED.as_bytes()]);
     assert_eq!(decoded.events, [thought("**Plan**"), thought(" ahead"), text("Grüße "), text("🦀.")]);
     let reply = decoded.reply();
     let value = json!({"role": "model", "parts": [
@@ -128,7 +78,7 @@ proptest! {
         at.extend([0, bytes.len()]);
         at.sort_unstable();
         let pieces: Vec<&[u8]> = at.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(decode(&pieces), decode(&[bytes]));
+        prop_assert_eq!(decode(Decoder::new(fresh), &pieces), decode(Decoder::new(fresh), &[bytes]));
     }
 }
 
@@ -144,7 +94,7 @@ fn texts_are_merged_only_where_nothing_is_lost() {
     ];
     let decoded = parts(&list, "STOP");
     assert_eq!(
-        decoded.parts(),
+        decoded.verbatim()["parts"],
         json!([{"text": "ab"}, {"text": "c", "thoughtSignature": "s"}, {"text": "d"}, {"text": "e", "thought": true}])
     );
 }
@@ -152,7 +102,7 @@ fn texts_are_merged_only_where_nothing_is_lost() {
 #[test]
 fn parts_that_are_not_read_are_kept() {
     let part = json!({"executableCode": {"language": "PYTHON", "code": "1"}});
-    assert_eq!(parts(&[part.clone(), json!({}), json!(7)], "STOP").parts(), json!([part]));
+    assert_eq!(parts(&[part.clone(), json!({}), json!(7)], "STOP").verbatim()["parts"], json!([part]));
 }
 
 #[test]
@@ -202,7 +152,7 @@ fn a_blocked_prompt_is_refused_in_words() {
 fn a_stream_without_a_reason_was_cut_off() {
     let cut = "the provider's stream broke off before its end";
     assert_eq!(stream(&[chunk(&json!([{"text": "x"}]))]).reply.unwrap_err(), cut);
-    assert_eq!(decode(&[]).reply.unwrap_err(), cut);
+    assert_eq!(decode(Decoder::new(fresh), [b""]).reply.unwrap_err(), cut);
 }
 
 #[test]
@@ -210,7 +160,7 @@ fn a_failure_inside_a_stream_is_found_in_any_form() {
     let begin = format!("data: {}\n\n", chunk(&json!([{"text": "x"}])));
     let error = json!({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     for end in [format!("data: {error}\n\n"), format!("{error}\n"), format!("{error:#}\n")] {
-        let decoded = decode(&[begin.as_bytes(), end.as_bytes()]);
+        let decoded = decode(Decoder::new(fresh), &[begin.as_bytes(), end.as_bytes()]);
         assert_eq!(decoded.reply.unwrap_err(), "the provider is not available (HTTP 503): overloaded", "{end}");
     }
 }
@@ -225,7 +175,7 @@ fn one_json_value_is_read_as_an_answer_and_a_list_as_a_stream() {
     let list = json!([part("a", json!(null)), part("b", json!("STOP"))]);
     let decoded = whole(&list);
     assert_eq!(decoded.events, [text("a"), text("b")]);
-    assert_eq!(decoded.parts(), json!([{"text": "ab"}]));
+    assert_eq!(decoded.verbatim()["parts"], json!([{"text": "ab"}]));
     let failed = json!([part("a", json!(null)), {"error": {"code": 503, "message": "no"}}]);
     assert_eq!(whole(&failed).reply.unwrap_err(), "the provider is not available (HTTP 503): no");
     let none = "the provider sent a response that cannot be read: it has no candidates";

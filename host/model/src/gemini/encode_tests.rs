@@ -6,6 +6,7 @@ use toolcell_contract::ToolResult;
 use super::*;
 use crate::ask::Delivery;
 use crate::schema;
+use crate::test_support::{call, media, own_turn, results, tool, turn};
 
 const OLD: &str = "gemini-2.5-flash";
 const NEW: &str = "gemini-3-pro";
@@ -22,27 +23,9 @@ fn contents(model: &str, messages: &[Message]) -> Value {
     encoded(model, Prompt { system: None, messages, tools: &[] }, MediaUse::Sent).0["contents"].take()
 }
 
-fn call(id: &str, name: &str, arguments: &str) -> CallRequest {
-    CallRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
-}
-
-fn turn(text: &str, calls: &[CallRequest]) -> Message {
-    Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim: None })
-}
-
+/// A turn that this wire made.
 fn own(calls: &[CallRequest], parts: Value) -> Message {
-    let verbatim = Some(Verbatim { wire: WIRE.into(), value: json!({"role": "model", "parts": parts}) });
-    Message::Assistant(AssistantTurn { text: String::new(), calls: calls.to_vec(), verbatim })
-}
-
-fn results(results: impl IntoIterator<Item = (&'static str, &'static str, ToolResult)>) -> Message {
-    let reply =
-        |(id, name, result): (&str, &str, ToolResult)| ToolReply { call_id: id.into(), name: name.into(), result };
-    Message::Tool { replies: results.into_iter().map(reply).collect() }
-}
-
-fn media(mime_type: &str) -> ContentPart {
-    ContentPart::from_bytes(vec![1, 2, 3], mime_type).unwrap()
+    own_turn(WIRE, "", calls, json!({"role": "model", "parts": parts}))
 }
 
 fn inline(mime_type: &str) -> Value {
@@ -55,11 +38,6 @@ fn result_parts(model: &str, result: ToolResult) -> Value {
     contents(model, &history)[2]["parts"].take()
 }
 
-fn tool(name: &str, input_schema: Value) -> Definition {
-    let description = format!("does {name}");
-    Definition { name: name.into(), title: None, description, input_schema, output_schema: None, annotations: None }
-}
-
 #[test]
 fn the_schema_refuses_what_it_should() {
     schema::check_samples(schema::GEMINI);
@@ -68,7 +46,8 @@ fn the_schema_refuses_what_it_should() {
 #[test]
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
-    let exchange = GeminiExchange { prompt, model: OLD, output_tokens_max: Some(99), delivery: Delivery::Whole };
+    let exchange =
+        GeminiExchange { prompt, model: OLD, output_tokens_max: Some(99), delivery: Delivery::Whole };
     let body: Value = serde_json::from_slice(&encode(&exchange, MediaUse::Sent).json).unwrap();
     schema::check(schema::GEMINI, &body);
     assert_eq!(

@@ -41,7 +41,7 @@ fn every_call_keeps_its_own_signature() {
         json!({"functionCall": {"name": "b", "args": {}}}),
         json!({"functionCall": {"name": "c", "args": {}}, "thoughtSignature": "three"}),
     ];
-    assert_eq!(parts(&list, "STOP").parts(), json!(list));
+    assert_eq!(parts(&list, "STOP").verbatim()["parts"], json!(list));
 }
 
 #[test]

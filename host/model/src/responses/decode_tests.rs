@@ -3,50 +3,15 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::test_support::{Decoded, decode, decode_whole, fresh, thought};
+pub(in crate::responses) use crate::test_support::{called as call, text};
 
-/// What came of a response.
-#[derive(Debug, PartialEq)]
-pub(in crate::responses) struct Decoded {
-    pub(in crate::responses) events: Vec<ModelEvent>,
-    pub(in crate::responses) reply: Result<ModelReply, String>,
-}
-
-impl Decoded {
-    pub(in crate::responses) fn reply(self) -> ModelReply {
-        self.reply.unwrap()
-    }
-
-    /// Id, name and arguments of each call.
-    pub(in crate::responses) fn calls(self) -> Vec<(String, String, String)> {
-        let calls = self.reply().turn.calls;
-        calls.into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
-    }
-
-    pub(in crate::responses) fn items(self) -> Value {
-        self.reply().turn.verbatim.unwrap().value
-    }
-}
-
-fn fresh() -> String {
-    "call_fresh".to_owned()
-}
-
-/// Decodes the pieces of a stream, as they arrive.
 fn pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let (mut parser, mut events) = (sse::Parser::default(), Vec::new());
-    for piece in pieces {
-        parser.push(piece, &mut events).unwrap();
-    }
-    parser.finish(&mut events).unwrap();
-    let (mut decoder, mut out) = (Decoder::new(fresh), VecDeque::new());
-    for event in &events {
-        match decoder.event(event, &mut out) {
-            Ok(Progress::More) => {}
-            Ok(Progress::Done) => break,
-            Err(failed) => return Decoded { events: out.into(), reply: Err(failed.error.to_string()) },
-        }
-    }
-    Decoded { events: out.into(), reply: decoder.finish().map_err(|failed| failed.error.to_string()) }
+    decode(Decoder::new(fresh), pieces)
+}
+
+fn whole(body: &Value) -> Decoded {
+    decode_whole(Decoder::new(fresh), body)
 }
 
 /// Events as OpenAI sends them: named, and numbered.
@@ -98,24 +63,6 @@ pub(in crate::responses) fn message(id: &str, text: &str) -> Value {
 
 pub(in crate::responses) fn reasoning(id: &str) -> Value {
     json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "gAAA"})
-}
-
-fn whole(body: &Value) -> Decoded {
-    let (mut decoder, mut out) = (Decoder::new(fresh), VecDeque::new());
-    let reply = decoder.whole(body, &mut out).and_then(|()| decoder.finish());
-    Decoded { events: out.into(), reply: reply.map_err(|failed| failed.error.to_string()) }
-}
-
-pub(in crate::responses) fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
-    (id.into(), name.into(), arguments.into())
-}
-
-pub(in crate::responses) fn text(text: &str) -> ModelEvent {
-    ModelEvent::Text(text.into())
-}
-
-fn thought(text: &str) -> ModelEvent {
-    ModelEvent::Reasoning(text.into())
 }
 
 const CUT: &str = "the provider's stream broke off before its end";
@@ -256,7 +203,7 @@ fn nothing_but_the_type_is_needed() {
     .concat();
     let decoded = pieces([format!("{all}data: [DONE]\n\n").as_bytes()]);
     assert_eq!(decoded.events, [thought("Hm"), text("4")]);
-    assert_eq!(decoded.items(), json!([rs, msg, fc]));
+    assert_eq!(decoded.verbatim(), json!([rs, msg, fc]));
 }
 
 #[test]
@@ -278,7 +225,7 @@ fn items_come_in_the_order_of_their_numbers() {
         completed(&[]),
     ]);
     assert_eq!(
-        decoded.items(),
+        decoded.verbatim(),
         json!([reasoning("rs_1"), function_call("a", "t", "{}"), function_call("b", "t", "{}")])
     );
 }
@@ -288,10 +235,10 @@ fn an_item_that_the_final_response_leaves_out_is_kept_in_its_place() {
     let (rs, a, b) = (reasoning("rs_1"), function_call("a", "t", "{}"), function_call("b", "t", "{}"));
     for output in [vec![], vec![a.clone()], vec![rs.clone(), b.clone()], vec![b.clone()], vec![rs.clone(), a.clone()]] {
         let decoded = stream(&[done(0, &rs), done(1, &a), done(2, &b), completed(&output)]);
-        assert_eq!(decoded.items(), json!([rs, a, b]), "{output:?}");
+        assert_eq!(decoded.verbatim(), json!([rs, a, b]), "{output:?}");
     }
     // The other way round: what only the final response tells.
-    assert_eq!(stream(&[done(0, &rs), completed(&[rs.clone(), a.clone()])]).items(), json!([rs, a]));
+    assert_eq!(stream(&[done(0, &rs), completed(&[rs.clone(), a.clone()])]).verbatim(), json!([rs, a]));
 }
 
 #[test]
@@ -301,9 +248,9 @@ fn an_id_that_changes_from_event_to_event_does_not_double_an_item() {
         done(1, &message("msg_x", "4")),
         completed(&[reasoning("rs_y"), message("msg_y", "4")]),
     ]);
-    assert_eq!(decoded.items(), json!([reasoning("rs_y"), message("msg_y", "4")]));
+    assert_eq!(decoded.verbatim(), json!([reasoning("rs_y"), message("msg_y", "4")]));
     let both = [message("m1", "a"), message("m2", "b")];
-    assert_eq!(stream(&[done(0, &both[0]), done(1, &both[1]), completed(&both[1..])]).items(), json!(both));
+    assert_eq!(stream(&[done(0, &both[0]), done(1, &both[1]), completed(&both[1..])]).verbatim(), json!(both));
 }
 
 #[test]
@@ -370,7 +317,7 @@ fn a_call_that_was_cut_off_never_runs() {
     }
     // Elsewhere it is left out, also of what goes back.
     let decoded = stream(&[done(0, &half), done(1, &whole), completed(&[])]);
-    assert_eq!(decoded.items(), json!([whole]));
+    assert_eq!(decoded.verbatim(), json!([whole]));
 }
 
 #[test]
@@ -422,7 +369,7 @@ fn arguments_in_another_form_become_the_text_that_they_mean() {
 fn a_call_without_a_name_is_refused_and_an_empty_one_passed_over() {
     let bad = "the provider sent a response that cannot be read: it holds a tool call without a name";
     assert_eq!(stream(&[completed(&[function_call("a", "", "{}")])]).reply, Err(bad.into()));
-    assert_eq!(stream(&[completed(&[function_call("a", "", "")])]).items(), json!([]));
+    assert_eq!(stream(&[completed(&[function_call("a", "", "")])]).verbatim(), json!([]));
 }
 
 #[test]
@@ -451,7 +398,7 @@ fn a_number_at_the_edge_loses_no_item() {
     let items = [message("m1", "a"), message("m2", "b"), message("m3", "c")];
     let unnumbered = json!({"type": "response.output_item.done", "item": items[2]});
     let decoded = stream(&[done(u64::MAX, &items[0]), done(u64::MAX, &items[1]), unnumbered, completed(&[])]);
-    assert_eq!(decoded.items(), json!(items));
+    assert_eq!(decoded.verbatim(), json!(items));
 }
 
 #[test]

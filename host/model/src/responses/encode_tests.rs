@@ -9,6 +9,8 @@ use crate::ask::Exchange as _;
 use crate::provider_error::ProviderError;
 use crate::retry::RetryHints;
 use crate::schema;
+pub(in crate::responses) use crate::test_support::{call, media, results};
+use crate::test_support::{own_turn, tool, turn};
 use crate::vendor::{Wire, vendor_by_name};
 
 fn quirks(vendor: &str) -> &'static ResponsesQuirks {
@@ -38,30 +40,9 @@ pub(in crate::responses) fn input(messages: &[Message]) -> Value {
     input_for("openai-responses", messages)
 }
 
-pub(in crate::responses) fn call(id: &str, name: &str, arguments: &str) -> CallRequest {
-    CallRequest { id: id.into(), name: name.into(), arguments: arguments.into() }
-}
-
-fn turn(text: &str, calls: &[CallRequest]) -> Message {
-    Message::Assistant(AssistantTurn { text: text.into(), calls: calls.to_vec(), verbatim: None })
-}
-
 /// A turn that this wire made.
 pub(in crate::responses) fn own(calls: &[CallRequest], items: Value) -> Message {
-    let verbatim = Some(Verbatim { wire: WIRE.into(), value: items });
-    Message::Assistant(AssistantTurn { text: String::new(), calls: calls.to_vec(), verbatim })
-}
-
-pub(in crate::responses) fn results(
-    results: impl IntoIterator<Item = (&'static str, &'static str, ToolResult)>,
-) -> Message {
-    let reply =
-        |(id, name, result): (&str, &str, ToolResult)| ToolReply { call_id: id.into(), name: name.into(), result };
-    Message::Tool { replies: results.into_iter().map(reply).collect() }
-}
-
-pub(in crate::responses) fn media(mime_type: &str) -> ContentPart {
-    ContentPart::from_bytes(vec![1, 2, 3], mime_type).unwrap()
+    own_turn(WIRE, "", calls, items)
 }
 
 pub(in crate::responses) fn wire_call(id: &str, name: &str, arguments: &str) -> Value {
@@ -76,11 +57,6 @@ fn output_for(vendor: &str, result: ToolResult) -> Value {
 
 pub(in crate::responses) fn output_of(result: ToolResult) -> Value {
     output_for("openai-responses", result)
-}
-
-fn tool(name: &str, input_schema: Value) -> Definition {
-    let description = format!("does {name}");
-    Definition { name: name.into(), title: None, description, input_schema, output_schema: None, annotations: None }
 }
 
 #[test]
