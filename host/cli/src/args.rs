@@ -113,8 +113,10 @@ pub(crate) struct RunArgs {
     /// key is set, OPENAI_API_KEY before ANTHROPIC_API_KEY before GEMINI_API_KEY and so on
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// Where the API answers, for example http://localhost:11434/v1 [env: OPENAI_BASE_URL]. A server that none of the
-    /// providers above is speaks OpenAI chat completions, and gets the key in OPENAI_API_KEY, if there is one
+    /// Where the API answers, for example http://localhost:11434/v1. Without it: what OPENAI_BASE_URL says, or, for a
+    /// provider that is named, its own variable: OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL. A server
+    /// that none of the providers above is speaks OpenAI chat completions, and gets the key in OPENAI_API_KEY, if there
+    /// is one
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Play a conversation from a JSON file instead of asking a model (the README says what is in it)

@@ -15,6 +15,7 @@ pub struct BaseUrl(Url);
 
 /// Why a text is not a base URL. The texts never quote the URL, which might hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BaseUrlError {
     /// It does not parse, or is relative.
     #[error("it is not a URL; write it with its scheme, as in https://api.openai.com/v1")]
@@ -51,6 +52,16 @@ impl BaseUrl {
         let path = bare.unwrap_or(path).trim_end_matches('/').to_owned();
         url.set_path(&path);
         Ok(Self(url))
+    }
+
+    /// The same address with the version of an API at its end, unless that is there already.
+    pub(crate) fn with_version(mut self, version: &str) -> Self {
+        let path = self.0.path().trim_end_matches('/');
+        if !path.ends_with(version) {
+            let path = format!("{path}{version}");
+            self.0.set_path(&path);
+        }
+        self
     }
 
     /// The address of one operation: its path, perhaps with a query.

@@ -1,5 +1,7 @@
 //! From what a person typed and what the environment holds to a provider, or to a sentence that says what is missing.
 
+use std::num::NonZeroU32;
+
 use crate::ask::Delivery;
 use crate::base_url::{BaseUrl, BaseUrlError};
 use crate::key::{ApiKey, KeyError};
@@ -12,14 +14,16 @@ pub struct ModelOptions {
     /// The model's name. `vendor/name` also chooses the vendor, as in `ollama/llama3.2`, unless an address is given here
     /// or in the environment. Without it: `TOOLCELL_MODEL`, then the vendor's default.
     pub model: Option<String>,
-    /// The address of the API. Without it: `OPENAI_BASE_URL`, then the vendor's own.
+    /// The address of the API, taken as it is. Without it: the vendor's variable ([`Vendor::address`]), then its usual
+    /// address.
     pub base_url: Option<String>,
-    /// The name of a row of [`VENDORS`]. Without it: whose address `base_url` is, then whose key there is.
+    /// The name of a row of [`VENDORS`]. Without it: whose address `base_url` or `OPENAI_BASE_URL` is, then whose key there
+    /// is.
     pub vendor: Option<String>,
     /// The longest answer, in tokens.
-    pub output_tokens_max: Option<u32>,
+    pub output_tokens_max: Option<NonZeroU32>,
     /// The model's window, in tokens; see [`ProviderOptions::context_tokens`].
-    pub context_tokens: Option<u32>,
+    pub context_tokens: Option<NonZeroU32>,
     /// How answers are asked for.
     pub delivery: Delivery,
     /// Times and retries.
@@ -61,6 +65,17 @@ pub enum ConfigError {
         /// How to find out.
         models: &'static str,
     },
+    /// The vendor is whoever serves its wire, and nothing says where.
+    #[error(
+        "{vendor} has no usual address: add --base-url URL{or_variable}",
+        or_variable = variable.map(|name| format!(" or set {name}")).unwrap_or_default()
+    )]
+    NoBaseUrl {
+        /// The vendor.
+        vendor: &'static str,
+        /// The variable for its address, if it has one.
+        variable: Option<&'static str>,
+    },
     /// The base URL cannot be used.
     #[error("the base URL from {origin} cannot be used: {reason}")]
     BadBaseUrl {
@@ -96,7 +111,9 @@ pub enum ConfigError {
 /// Finds a provider. `environment` is asked for variables; an empty one counts as unset.
 ///
 /// In this order: the vendor that was named; the owner of the address that was given; the owner of the address in
-/// `OPENAI_BASE_URL`; the vendor in front of the model's name; the first vendor whose key is set.
+/// `OPENAI_BASE_URL`; the vendor in front of the model's name; the first vendor whose key is set. It is reached at the
+/// address that was given, else where its own variable says ([`Vendor::address`]), else at its usual address; its key
+/// goes there and nowhere else.
 ///
 /// # Errors
 /// [`ConfigError`] says precisely what to set.
@@ -141,7 +158,7 @@ fn choose(
     match (named, given) {
         (Some(vendor), Some(base_url)) => return Ok(Choice { vendor, base_url, model }),
         (None, Some(base_url)) => return Ok(Choice { vendor: vendor_by_url(&base_url), base_url, model }),
-        (Some(vendor), None) => return at_home(vendor, model),
+        (Some(vendor), None) => return at_its_address(vendor, model, variable),
         (None, None) => {}
     }
     if let Some(text) = variable("OPENAI_BASE_URL") {
@@ -153,16 +170,32 @@ fn choose(
         // OpenRouter's names of models begin with their vendor, too; its key alone says that one of those is meant.
         let is_routed = vendor.key.is_required && !has_key(vendor) && vendor_by_name("openrouter").is_some_and(has_key);
         if !is_routed {
-            return at_home(vendor, Some(name.to_owned()));
+            return at_its_address(vendor, Some(name.to_owned()), variable);
         }
     }
     let first = VENDORS.iter().find(|vendor| vendor.key.is_required && has_key(vendor));
-    first.map_or(Err(ConfigError::NoProvider), |vendor| at_home(vendor, model))
+    first.map_or(Err(ConfigError::NoProvider), |vendor| at_its_address(vendor, model, variable))
 }
 
-/// A vendor at its usual address.
-fn at_home(vendor: &'static Vendor, model: Option<String>) -> Result<Choice, ConfigError> {
-    Ok(Choice { vendor, base_url: parse_url(vendor.base_url, "the table of vendors")?, model })
+/// A vendor where its variable says, or at its usual address.
+fn at_its_address(
+    vendor: &'static Vendor,
+    model: Option<String>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Choice, ConfigError> {
+    let said = vendor.address.as_ref().and_then(|address| Some((address, variable(address.variable)?)));
+    let base_url = match said {
+        Some((address, text)) => parse_url(&text, address.variable)?.with_version(address.version),
+        None => usual_address(vendor)?,
+    };
+    Ok(Choice { vendor, base_url, model })
+}
+
+/// Where a vendor's API usually lives.
+pub(crate) fn usual_address(vendor: &Vendor) -> Result<BaseUrl, ConfigError> {
+    let variable = vendor.address.as_ref().map(|address| address.variable);
+    let text = vendor.base_url.ok_or(ConfigError::NoBaseUrl { vendor: vendor.name, variable })?;
+    parse_url(text, "the table of vendors")
 }
 
 fn named_vendor(name: &str) -> Result<&'static Vendor, ConfigError> {

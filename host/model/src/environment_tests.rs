@@ -1,6 +1,11 @@
 //! Tests of how a provider is found.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
+use crate::vendor::CUSTOM_VENDOR;
 
 fn options(model: &str, base_url: &str) -> ModelOptions {
     let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
@@ -181,7 +186,130 @@ fn a_server_of_anthropic_messages_is_named_with_its_address() {
     let own = ("ANTHROPIC_API_KEY", "sk-ant-1234");
     assert_eq!(find(&named("m", llamacpp), &[own]), ok("anthropic-compatible", llamacpp, "m", Key::None));
     assert_eq!(find(&named("m", llamacpp), &[own, token]), ok("anthropic-compatible", llamacpp, "m", Key::Sent));
+    let address = ("ANTHROPIC_BASE_URL", "http://localhost:11434");
+    assert_eq!(
+        find(&named("m", ""), &[token, address]),
+        ok("anthropic-compatible", "http://localhost:11434/v1", "m", Key::Sent)
+    );
     let home = "https://api.anthropic.com/v1";
     assert_eq!(find(&options("claude-x", ""), &[own]), ok("anthropic", home, "claude-x", Key::Sent));
     assert_eq!(find(&options("anthropic/claude-x", ""), &[own]), ok("anthropic", home, "claude-x", Key::Sent));
+}
+
+#[test]
+fn a_vendor_that_anyone_may_be_is_refused_without_an_address() {
+    let words = "anthropic-compatible has no usual address: add --base-url URL or set ANTHROPIC_BASE_URL";
+    let named = ModelOptions { vendor: Some("anthropic-compatible".into()), ..options("m", "") };
+    assert_eq!(find(&named, &[]).unwrap_err(), words);
+    assert_eq!(find(&options("anthropic-compatible/m", ""), &[]).unwrap_err(), words);
+    let anyone = vendor_by_name("anthropic-compatible").unwrap();
+    for (vendor, name) in [(anyone, "anthropic-compatible"), (&CUSTOM_VENDOR, "custom")] {
+        let refused = ProviderOptions::new(vendor, "m").unwrap_err();
+        assert!(matches!(refused, ConfigError::NoBaseUrl { vendor, .. } if vendor == name), "{refused}");
+        let base_url = BaseUrl::parse("http://localhost:8080/v1").unwrap();
+        assert!(Provider::new(ProviderOptions::at(base_url, vendor, "m")).is_ok());
+    }
+}
+
+#[test]
+fn a_named_vendor_is_reached_where_its_variable_says() {
+    let named = |vendor: &str| ModelOptions { vendor: Some(vendor.into()), ..options("m", "") };
+    let url = |variable| (variable, "https://gateway.example.org/v1/");
+    for vendor in ["openai", "openai-responses"] {
+        assert_eq!(
+            find(&named(vendor), &[OPENAI, url("OPENAI_BASE_URL")]),
+            ok(vendor, "https://gateway.example.org/v1", "m", Key::Sent)
+        );
+        assert_eq!(
+            find(&named(vendor), &[OPENAI, ("OPENAI_BASE_URL", " ")]),
+            ok(vendor, "https://api.openai.com/v1", "m", Key::Sent)
+        );
+        // What was typed is nearer than what the environment holds.
+        let typed = ModelOptions { base_url: Some("https://typed.example.org/v1".into()), ..named(vendor) };
+        assert_eq!(
+            find(&typed, &[OPENAI, url("OPENAI_BASE_URL")]),
+            ok(vendor, "https://typed.example.org/v1", "m", Key::Sent)
+        );
+    }
+    // An empty text where an address should be is a slip, and no reason to send the key elsewhere.
+    let empty = ModelOptions { base_url: Some(String::new()), ..named("openai") };
+    assert!(find(&empty, &[OPENAI]).unwrap_err().starts_with("the base URL from --base-url cannot be used"));
+    // OpenAI's variable is of no business to others.
+    let anthropic = ("ANTHROPIC_API_KEY", "sk-ant-1234");
+    assert_eq!(
+        find(&named("anthropic"), &[anthropic, url("OPENAI_BASE_URL")]),
+        ok("anthropic", "https://api.anthropic.com/v1", "m", Key::Sent)
+    );
+}
+
+#[test]
+fn a_variable_of_an_sdk_that_adds_the_version_itself_means_the_same_here() {
+    let anthropic = ("ANTHROPIC_API_KEY", "sk-ant-1234");
+    let gemini = ("GEMINI_API_KEY", "gm-1234567");
+    for (vendor, key, variable, given, used) in [
+        ("anthropic", anthropic, "ANTHROPIC_BASE_URL", "https://g.example.org", "https://g.example.org/v1"),
+        ("anthropic", anthropic, "ANTHROPIC_BASE_URL", "https://g.example.org/a/", "https://g.example.org/a/v1"),
+        ("anthropic", anthropic, "ANTHROPIC_BASE_URL", "https://g.example.org/v1", "https://g.example.org/v1"),
+        ("gemini", gemini, "GOOGLE_GEMINI_BASE_URL", "https://g.example.org", "https://g.example.org/v1beta"),
+        ("gemini", gemini, "GOOGLE_GEMINI_BASE_URL", "https://g.example.org/v1beta", "https://g.example.org/v1beta"),
+    ] {
+        let named = ModelOptions { vendor: Some(vendor.into()), ..options("m", "") };
+        let prefixed = options(&format!("{vendor}/m"), "");
+        for options in [named, prefixed, options("m", "")] {
+            assert_eq!(find(&options, &[key, (variable, given)]), ok(vendor, used, "m", Key::Sent), "{given}");
+        }
+    }
+    // An address that is typed is taken as it is.
+    let typed = ModelOptions { vendor: Some("anthropic".into()), ..options("m", "https://g.example.org/messages-api") };
+    assert_eq!(find(&typed, &[anthropic]).unwrap().1, "https://g.example.org/messages-api");
+}
+
+/// Variables that hold keys, and the variable that says where each goes.
+const KEYS: [(&str, Option<&str>); 11] = [
+    ("OPENAI_API_KEY", Some("OPENAI_BASE_URL")),
+    ("ANTHROPIC_API_KEY", Some("ANTHROPIC_BASE_URL")),
+    ("ANTHROPIC_AUTH_TOKEN", Some("ANTHROPIC_BASE_URL")),
+    ("GEMINI_API_KEY", Some("GOOGLE_GEMINI_BASE_URL")),
+    ("OPENROUTER_API_KEY", None),
+    ("DEEPSEEK_API_KEY", None),
+    ("OLLAMA_API_KEY", None),
+    ("LM_API_TOKEN", None),
+    ("LLAMA_API_KEY", None),
+    ("VLLM_API_KEY", None),
+    ("UNRELATED_API_KEY", None),
+];
+
+/// The text of the key in a variable, which says whose it is.
+fn key_of(variable: &str) -> String {
+    format!("key-of-{variable}")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_key_goes_to_a_host_that_was_not_configured_for_it(
+        vendor in prop::option::of(prop::sample::select(VENDORS.iter().map(|vendor| vendor.name).collect::<Vec<_>>())),
+        prefix in prop::option::of(prop::sample::select(VENDORS.iter().map(|vendor| vendor.name).collect::<Vec<_>>())),
+        typed in prop::option::of(prop::sample::select(vec!["https://typed.example.org/v1", "http://localhost:4000/v1"])),
+        keys in prop::sample::subsequence(KEYS.to_vec(), 0..=KEYS.len()),
+        urls in prop::collection::vec(prop::sample::select(vec!["", " ", "https://gateway.example.org/x"]), 3),
+    ) {
+        let urls = ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"].into_iter().zip(urls);
+        let environment: BTreeMap<&str, String> = urls
+            .map(|(name, url)| (name, url.to_owned()))
+            .chain(keys.iter().map(|(name, _)| (*name, key_of(name))))
+            .collect();
+        let variable = |name: &str| environment.get(name).filter(|value| !value.trim().is_empty()).cloned();
+        let model = prefix.map_or_else(|| "m".to_owned(), |prefix| format!("{prefix}/m"));
+        let options = ModelOptions { vendor: vendor.map(str::to_owned), ..options(&model, typed.unwrap_or_default()) };
+        let Ok(found) = resolve(&options, &variable) else { return Ok(()) };
+        let Some(key) = found.key else { return Ok(()) };
+        let (name, address) = KEYS.iter().find(|(name, _)| ApiKey::new(&key_of(name)).unwrap() == key).unwrap();
+        prop_assert_eq!(*name, found.vendor.key.variable);
+        let there = typed.map(str::to_owned).or_else(|| address.and_then(variable));
+        let host = |url: &str| BaseUrl::parse(url).unwrap().origin();
+        let home = || found.vendor.base_url.unwrap().to_owned();
+        prop_assert_eq!(found.base_url.origin(), host(&there.unwrap_or_else(home)), "{} in {:?}", name, environment);
+    }
 }

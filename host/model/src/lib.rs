@@ -64,4 +64,4 @@ pub use script::{
     Expectation, ExpectedResult, FailureKind, Script, ScriptError, ScriptedArguments, ScriptedCall, ScriptedFailure,
     ScriptedModel, ScriptedStop, ScriptedTurn, TextMatch,
 };
-pub use vendor::{CUSTOM_VENDOR, KeyUse, VENDORS, Vendor, Wire, vendor_by_name};
+pub use vendor::{AddressVariable, CUSTOM_VENDOR, KeyUse, VENDORS, Vendor, Wire, vendor_by_name};

@@ -1,5 +1,6 @@
 //! A model behind HTTP: a vendor, its address, a key and a model's name.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use toolcell_agent::{Model, ModelError, ModelEvent, Prompt};
 
 use crate::anthropic::AnthropicExchange;
 use crate::ask::{Delivery, ask};
-use crate::base_url::{BaseUrl, BaseUrlError};
+use crate::base_url::BaseUrl;
 use crate::chat::ChatExchange;
 use crate::client::Client;
-use crate::environment::ConfigError;
+use crate::environment::{ConfigError, usual_address};
 use crate::gemini::GeminiExchange;
 use crate::key::ApiKey;
 use crate::responses::ResponsesExchange;
@@ -23,8 +24,8 @@ use crate::vendor::{Vendor, Wire};
 pub struct Provider {
     vendor: &'static Vendor,
     model: String,
-    output_tokens_max: Option<u32>,
-    context_tokens: Option<u32>,
+    output_tokens_max: Option<NonZeroU32>,
+    context_tokens: Option<NonZeroU32>,
     delivery: Delivery,
     retry: RetryPolicy,
     client: Client,
@@ -44,10 +45,10 @@ pub struct ProviderOptions {
     /// The model's name, as the vendor writes it.
     pub model: String,
     /// The longest answer, in tokens, reasoning included; without it the vendor or the wire decides.
-    pub output_tokens_max: Option<u32>,
+    pub output_tokens_max: Option<NonZeroU32>,
     /// The model's window: tokens that question and answer may take together. Without it a conversation is sent whole
     /// until the vendor says that it is too long.
-    pub context_tokens: Option<u32>,
+    pub context_tokens: Option<NonZeroU32>,
     /// How answers are asked for.
     pub delivery: Delivery,
     /// Times and retries.
@@ -83,18 +84,25 @@ impl ProviderOptions {
     /// A vendor at its usual address, without a key.
     ///
     /// # Errors
-    /// [`BaseUrlError`] when the vendor has no usual address.
-    pub fn new(vendor: &'static Vendor, model: impl Into<String>) -> Result<Self, BaseUrlError> {
-        Ok(Self {
+    /// [`ConfigError::NoBaseUrl`] when the vendor has no usual address: then use [`ProviderOptions::at`]; and
+    /// [`ConfigError::BadBaseUrl`] when that of a row of one's own cannot be used.
+    pub fn new(vendor: &'static Vendor, model: impl Into<String>) -> Result<Self, ConfigError> {
+        Ok(Self::at(usual_address(vendor)?, vendor, model))
+    }
+
+    /// A vendor at another address, without a key.
+    #[must_use]
+    pub fn at(base_url: BaseUrl, vendor: &'static Vendor, model: impl Into<String>) -> Self {
+        Self {
             vendor,
-            base_url: BaseUrl::parse(vendor.base_url)?,
+            base_url,
             key: None,
             model: model.into(),
             output_tokens_max: None,
             context_tokens: None,
             delivery: Delivery::Streamed,
             http: HttpOptions::default(),
-        })
+        }
     }
 }
 
@@ -139,11 +147,11 @@ impl Model for Provider {
     }
 
     fn provider(&self) -> &str {
-        self.vendor.convention_name()
+        self.vendor.convention_name
     }
 
     fn context_window(&self) -> Option<u64> {
-        self.context_tokens.map(u64::from)
+        self.context_tokens.map(|tokens| tokens.get().into())
     }
 
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {

@@ -12,8 +12,13 @@ use crate::responses::ResponsesQuirks;
 pub struct Vendor {
     /// Its name in options, in lower case.
     pub name: &'static str,
-    /// Where its API usually lives.
-    pub base_url: &'static str,
+    /// Its name in traces and metrics: the one that the OpenTelemetry conventions for generative AI give it, or its own.
+    /// Whichever wire it speaks, it is the same vendor.
+    pub convention_name: &'static str,
+    /// Where its API usually lives; none where that is for each to say.
+    pub base_url: Option<&'static str>,
+    /// The environment variable that says where else it lives, if it has one.
+    pub address: Option<AddressVariable>,
     /// Its key.
     pub key: KeyUse,
     /// The wire format that it speaks.
@@ -25,18 +30,23 @@ pub struct Vendor {
     pub models: &'static str,
 }
 
-impl Vendor {
-    /// Its name in traces and metrics: the one that the OpenTelemetry conventions for generative AI give it, or its own.
-    #[must_use]
-    pub fn convention_name(&self) -> &'static str {
-        match self.name {
-            "gemini" => "gcp.gemini",
-            "mistral" => "mistral_ai",
-            "xai" => "x_ai",
-            name => name,
-        }
-    }
+/// The environment variable in which a vendor's own SDK looks for the address of its API.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AddressVariable {
+    /// Its name.
+    pub variable: &'static str,
+    /// What the SDK adds to the address before the path of an operation, and what is therefore missing in the variable.
+    pub version: &'static str,
 }
+
+/// Read by OpenAI's SDK (<https://github.com/openai/openai-python>), and by most programs that speak its wires.
+const OPENAI_ADDRESS: AddressVariable = AddressVariable { variable: "OPENAI_BASE_URL", version: "" };
+
+/// Read by Anthropic's SDK (<https://github.com/anthropics/anthropic-sdk-python>), which asks `/v1/messages` below it.
+const ANTHROPIC_ADDRESS: AddressVariable = AddressVariable { variable: "ANTHROPIC_BASE_URL", version: "/v1" };
+
+/// Read by Google's SDK (<https://github.com/googleapis/python-genai>), which asks `/v1beta/models/…` below it.
+const GEMINI_ADDRESS: AddressVariable = AddressVariable { variable: "GOOGLE_GEMINI_BASE_URL", version: "/v1beta" };
 
 /// Whether a vendor wants a key, and where it is found.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,7 +100,9 @@ impl Wire {
 pub static VENDORS: [Vendor; 13] = [
     Vendor {
         name: "openai",
-        base_url: "https://api.openai.com/v1",
+        convention_name: "openai",
+        base_url: Some("https://api.openai.com/v1"),
+        address: Some(OPENAI_ADDRESS),
         key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
         wire: Wire::Chat(ChatQuirks {
             output_limit_key: "max_completion_tokens",
@@ -104,7 +116,9 @@ pub static VENDORS: [Vendor; 13] = [
     // After `openai`, whose address and key it shares: it is used when it is named.
     Vendor {
         name: "openai-responses",
-        base_url: "https://api.openai.com/v1",
+        convention_name: "openai",
+        base_url: Some("https://api.openai.com/v1"),
+        address: Some(OPENAI_ADDRESS),
         key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
         wire: Wire::Responses(ResponsesQuirks::OPENAI),
         default_model: None,
@@ -112,7 +126,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "anthropic",
-        base_url: "https://api.anthropic.com/v1",
+        convention_name: "anthropic",
+        base_url: Some("https://api.anthropic.com/v1"),
+        address: Some(ANTHROPIC_ADDRESS),
         key: KeyUse { variable: "ANTHROPIC_API_KEY", is_required: true },
         wire: Wire::Anthropic(AnthropicQuirks::ANTHROPIC),
         default_model: None,
@@ -120,7 +136,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "gemini",
-        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        convention_name: "gcp.gemini",
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
+        address: Some(GEMINI_ADDRESS),
         key: KeyUse { variable: "GEMINI_API_KEY", is_required: true },
         wire: Wire::Gemini,
         default_model: None,
@@ -128,7 +146,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "openrouter",
-        base_url: "https://openrouter.ai/api/v1",
+        convention_name: "openrouter",
+        base_url: Some("https://openrouter.ai/api/v1"),
+        address: None,
         key: KeyUse { variable: "OPENROUTER_API_KEY", is_required: true },
         wire: Wire::Chat(ChatQuirks { media: MediaSupport::ALL, ..ChatQuirks::COMPATIBLE }),
         default_model: Some("openrouter/auto"),
@@ -136,7 +156,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "deepseek",
-        base_url: "https://api.deepseek.com",
+        convention_name: "deepseek",
+        base_url: Some("https://api.deepseek.com"),
+        address: None,
         key: KeyUse { variable: "DEEPSEEK_API_KEY", is_required: true },
         wire: Wire::Chat(ChatQuirks {
             reasoning: ReasoningEcho::Required,
@@ -148,7 +170,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "ollama",
-        base_url: "http://localhost:11434/v1",
+        convention_name: "ollama",
+        base_url: Some("http://localhost:11434/v1"),
+        address: None,
         key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport {
@@ -163,7 +187,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "ollama-responses",
-        base_url: "http://localhost:11434/v1",
+        convention_name: "ollama",
+        base_url: Some("http://localhost:11434/v1"),
+        address: None,
         key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
         wire: Wire::Responses(ResponsesQuirks {
             images: &["image/png", "image/jpeg", "image/webp"],
@@ -175,7 +201,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "lmstudio",
-        base_url: "http://localhost:1234/v1",
+        convention_name: "lmstudio",
+        base_url: Some("http://localhost:1234/v1"),
+        address: None,
         key: KeyUse { variable: "LM_API_TOKEN", is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport { images: &["image/png", "image/jpeg", "image/webp"], ..MediaSupport::NONE },
@@ -186,7 +214,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "llamacpp",
-        base_url: "http://localhost:8080/v1",
+        convention_name: "llamacpp",
+        base_url: Some("http://localhost:8080/v1"),
+        address: None,
         key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport {
@@ -202,7 +232,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "llamacpp-responses",
-        base_url: "http://localhost:8080/v1",
+        convention_name: "llamacpp",
+        base_url: Some("http://localhost:8080/v1"),
+        address: None,
         key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
         wire: Wire::Responses(ResponsesQuirks {
             images: &["image/png", "image/jpeg", "image/gif"],
@@ -215,7 +247,9 @@ pub static VENDORS: [Vendor; 13] = [
     },
     Vendor {
         name: "vllm",
-        base_url: "http://localhost:8000/v1",
+        convention_name: "vllm",
+        base_url: Some("http://localhost:8000/v1"),
+        address: None,
         key: KeyUse { variable: "VLLM_API_KEY", is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport { pdf: false, ..MediaSupport::ALL },
@@ -224,11 +258,13 @@ pub static VENDORS: [Vendor; 13] = [
         default_model: None,
         models: "http://localhost:8000/v1/models",
     },
-    // Whatever else serves Anthropic Messages. It has to be named, together with a base URL: Ollama, LM Studio and
-    // llama.cpp serve chat completions at the same address, and that is what their own rows speak.
+    // Whatever else serves Anthropic Messages. It has to be named, together with its address: Ollama, LM Studio and
+    // llama.cpp serve chat completions at the same one, and that is what their own rows speak.
     Vendor {
         name: "anthropic-compatible",
-        base_url: "http://localhost:11434/v1",
+        convention_name: "anthropic-compatible",
+        base_url: None,
+        address: Some(ANTHROPIC_ADDRESS),
         // The variable that such servers tell people to set.
         key: KeyUse { variable: "ANTHROPIC_AUTH_TOKEN", is_required: false },
         wire: Wire::Anthropic(AnthropicQuirks::COMPATIBLE),
@@ -240,7 +276,9 @@ pub static VENDORS: [Vendor; 13] = [
 /// Whatever else serves OpenAI chat completions.
 pub static CUSTOM_VENDOR: Vendor = Vendor {
     name: "custom",
-    base_url: "",
+    convention_name: "custom",
+    base_url: None,
+    address: Some(OPENAI_ADDRESS),
     key: KeyUse { variable: "OPENAI_API_KEY", is_required: false },
     wire: Wire::Chat(ChatQuirks::COMPATIBLE),
     default_model: None,
@@ -257,7 +295,7 @@ pub fn vendor_by_name(name: &str) -> Option<&'static Vendor> {
 /// machine it runs. The ports 8000 and 8080 are everyone's and say nothing.
 pub(crate) fn vendor_by_url(url: &BaseUrl) -> &'static Vendor {
     let is_at = |vendor: &&Vendor| {
-        let Ok(own) = BaseUrl::parse(vendor.base_url) else { return false };
+        let Some(Ok(own)) = vendor.base_url.map(BaseUrl::parse) else { return false };
         if own.is_loopback() {
             url.is_plain() && own.port() == url.port() && !matches!(own.port(), Some(8000 | 8080))
         } else {
@@ -274,27 +312,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_found_by_its_name_and_has_an_address() {
+    fn every_row_is_found_by_its_name_and_has_an_address_or_a_variable_for_it() {
         for vendor in &VENDORS {
             assert_eq!(vendor_by_name(vendor.name), Some(vendor));
-            let url = BaseUrl::parse(vendor.base_url).unwrap();
-            assert_eq!(url.to_string(), vendor.base_url);
+            let Some(text) = vendor.base_url else {
+                assert!(vendor.address.is_some(), "{}", vendor.name);
+                continue;
+            };
+            let url = BaseUrl::parse(text).unwrap();
+            assert_eq!(url.to_string(), text);
             // A company is reached encrypted and wants a key; a program on this machine does not.
             assert_eq!((url.is_plain(), url.is_loopback()), (!vendor.key.is_required, !vendor.key.is_required));
+            // What its variable leaves out is there.
+            assert!(vendor.address.as_ref().is_none_or(|address| text.ends_with(address.version)), "{text}");
         }
         assert_eq!(vendor_by_name("custom"), None);
     }
 
     #[test]
-    fn a_vendor_has_the_name_that_the_conventions_give_it_or_its_own() {
-        let key = || KeyUse { variable: "", is_required: false };
-        let wire = || Wire::Chat(ChatQuirks::COMPATIBLE);
-        let name = |name: &'static str| {
-            Vendor { name, base_url: "", key: key(), wire: wire(), default_model: None, models: "" }.convention_name()
-        };
+    fn a_vendor_has_one_name_in_traces_whichever_wire_it_speaks() {
+        let name = |name: &str| vendor_by_name(name).unwrap().convention_name;
         assert_eq!(name("gemini"), "gcp.gemini");
-        assert_eq!(name("openai"), "openai");
-        assert_eq!(name("ollama"), "ollama");
+        for vendor in &VENDORS {
+            let without_wire = vendor.name.strip_suffix("-responses").unwrap_or(vendor.name);
+            assert_eq!(vendor.convention_name, name(without_wire));
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -90,7 +91,8 @@ async fn an_answer_can_be_asked_for_whole() {
         "stop_reason": "end_turn", "usage": {"input_tokens": 7, "output_tokens": 2},
     });
     let server = start([Reply::json(200, &[], &body)]).await;
-    let options = ProviderOptions { delivery: Delivery::Whole, output_tokens_max: Some(9), ..options(&server) };
+    let options =
+        ProviderOptions { delivery: Delivery::Whole, output_tokens_max: NonZeroU32::new(9), ..options(&server) };
     let answer = ask(&Provider::new(options).unwrap()).await;
     assert_eq!(answer.events, [text("It is 4.")]);
     assert_eq!(answer.end.unwrap().usage, Usage { input_tokens: 7, output_tokens: 2, ..Usage::default() });

@@ -133,11 +133,11 @@ async fn what_a_provider_cannot_take_is_told_once_in_a_run() {
 }
 
 async fn agent(wire: &Wire, delivery: Delivery, recorder: &Recorder) -> Agent {
+    let base_url = BaseUrl::parse(&format!("http://{}/{}", recorder.address, wire.path)).unwrap();
     let provider = Provider::new(ProviderOptions {
-        base_url: BaseUrl::parse(&format!("http://{}/{}", recorder.address, wire.path)).unwrap(),
         key: Some(ApiKey::new("sk-not-a-real-key").unwrap()),
         delivery,
-        ..ProviderOptions::new(vendor_by_name(wire.vendor).unwrap(), "gemini-3-pro").unwrap()
+        ..ProviderOptions::at(base_url, vendor_by_name(wire.vendor).unwrap(), "gemini-3-pro")
     });
     host()
         .await

@@ -1,6 +1,5 @@
 //! `toolcell run`: a model answers a prompt with the tools of a directory.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,8 +79,8 @@ fn model(args: &RunArgs) -> anyhow::Result<Arc<dyn Model>> {
         vendor: args.provider.clone(),
         model: args.model.clone(),
         base_url: args.base_url.clone(),
-        output_tokens_max: args.output_tokens_max.map(NonZeroU32::get),
-        context_tokens: args.context_tokens.map(NonZeroU32::get),
+        output_tokens_max: args.output_tokens_max,
+        context_tokens: args.context_tokens,
         delivery: if args.no_stream { Delivery::Whole } else { Delivery::Streamed },
         ..ModelOptions::default()
     };

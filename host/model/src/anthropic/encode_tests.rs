@@ -1,5 +1,7 @@
 //! Tests of request bodies. Every body is checked against Anthropic's JSON Schema.
 
+use std::num::NonZeroU32;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use toolcell_agent::{Prompt, Verbatim, WarningKind};
@@ -118,7 +120,7 @@ fn the_longest_answer_and_the_delivery_can_be_chosen() {
     let quirks = AnthropicQuirks::ANTHROPIC;
     let prompt = Prompt { messages: &[Message::user("hi")], ..PROMPT };
     let chosen = AnthropicExchange {
-        output_tokens_max: Some(9),
+        output_tokens_max: NonZeroU32::new(9),
         delivery: Delivery::Whole,
         ..exchange(prompt, &quirks)
     };

@@ -11,6 +11,7 @@ mod regression_tests;
 mod tools;
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use toolcell_agent::Prompt;
 
@@ -22,7 +23,7 @@ pub(crate) const WIRE: &str = "anthropic-messages";
 /// The longest answer, in tokens, where none is chosen: the wire demands a number. It holds a long reasoning and a file
 /// in the arguments of a call; every model in service takes it; and an answer that is asked for whole ends within ten
 /// minutes.
-const OUTPUT_TOKENS_DEFAULT: u32 = 16_384;
+const OUTPUT_TOKENS_DEFAULT: NonZeroU32 = NonZeroU32::new(16_384).unwrap();
 
 /// In which ways a server of Anthropic Messages differs from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub struct AnthropicQuirks {
 
 /// How the key travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AnthropicKey {
     /// In the header `x-api-key`.
     ApiKey,
@@ -65,7 +67,7 @@ pub(crate) struct AnthropicExchange<'a> {
     /// In which dialect.
     pub(crate) quirks: &'a AnthropicQuirks,
     /// The longest answer, in tokens.
-    pub(crate) output_tokens_max: Option<u32>,
+    pub(crate) output_tokens_max: Option<NonZeroU32>,
     /// In pieces or whole.
     pub(crate) delivery: Delivery,
 }

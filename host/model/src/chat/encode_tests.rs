@@ -1,5 +1,7 @@
 //! Tests of request bodies. Every body is checked against the provider's JSON Schema.
 
+use std::num::NonZeroU32;
+
 use serde_json::json;
 use toolcell_agent::{Prompt, Verbatim};
 use toolcell_contract::ToolResult;
@@ -66,7 +68,7 @@ fn a_plain_question_is_a_plain_request() {
         prompt,
         model: "gpt-x",
         quirks,
-        output_tokens_max: Some(99),
+        output_tokens_max: NonZeroU32::new(99),
         delivery: Delivery::Streamed,
     };
     let body = encode(&exchange, &quirks.media).0;
@@ -92,7 +94,7 @@ fn compatible_servers_get_the_older_name_of_the_output_limit() {
             prompt,
             model: "m",
             quirks,
-            output_tokens_max: Some(9),
+            output_tokens_max: NonZeroU32::new(9),
             delivery: Delivery::Streamed,
         },
         &quirks.media,

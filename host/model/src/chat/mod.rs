@@ -11,6 +11,7 @@ mod reasoning;
 mod regression_tests;
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 
 use toolcell_agent::Prompt;
 
@@ -36,6 +37,7 @@ pub struct ChatQuirks {
 
 /// What becomes of a turn's reasoning, and of other fields beyond OpenAI's, when the turn is sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ReasoningEcho {
     /// It stays away: OpenAI refuses fields that it does not know.
     Dropped,
@@ -85,7 +87,7 @@ pub(crate) struct ChatExchange<'a> {
     /// In which dialect.
     pub(crate) quirks: &'a ChatQuirks,
     /// The longest answer, in tokens.
-    pub(crate) output_tokens_max: Option<u32>,
+    pub(crate) output_tokens_max: Option<NonZeroU32>,
     /// In pieces or whole.
     pub(crate) delivery: Delivery,
 }

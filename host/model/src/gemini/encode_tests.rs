@@ -1,5 +1,7 @@
 //! Tests of request bodies. Every body is checked against the provider's JSON Schema.
 
+use std::num::NonZeroU32;
+
 use toolcell_agent::{Prompt, Verbatim};
 use toolcell_contract::ToolResult;
 
@@ -47,7 +49,7 @@ fn the_schema_refuses_what_it_should() {
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
     let exchange =
-        GeminiExchange { prompt, model: OLD, output_tokens_max: Some(99), delivery: Delivery::Whole };
+        GeminiExchange { prompt, model: OLD, output_tokens_max: NonZeroU32::new(99), delivery: Delivery::Whole };
     let body: Value = serde_json::from_slice(&encode(&exchange, MediaUse::Sent).json).unwrap();
     schema::check(schema::GEMINI, &body);
     assert_eq!(

@@ -12,6 +12,7 @@ mod schema;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 
 use serde_json::{Map, Number, Value};
 use toolcell_agent::Prompt;
@@ -32,7 +33,7 @@ pub(crate) struct GeminiExchange<'a> {
     /// Whom, with or without `models/` before the name.
     pub(crate) model: &'a str,
     /// The longest answer, in tokens.
-    pub(crate) output_tokens_max: Option<u32>,
+    pub(crate) output_tokens_max: Option<NonZeroU32>,
     /// In pieces or whole.
     pub(crate) delivery: Delivery,
 }

@@ -39,7 +39,7 @@ pub(super) fn encode(exchange: &ResponsesExchange<'_>, media: MediaUse) -> (Valu
         body["stream"] = json!(true);
     }
     if let Some(tokens) = output_tokens_max {
-        body["max_output_tokens"] = json!(OUTPUT_TOKENS_MIN.max(*tokens));
+        body["max_output_tokens"] = json!(OUTPUT_TOKENS_MIN.max(tokens.get()));
     }
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(|tool| function(tool)).collect();

@@ -1,5 +1,7 @@
 //! Tests of request bodies. Every body is checked against the provider's JSON Schema.
 
+use std::num::NonZeroU32;
+
 use toolcell_agent::{Prompt, Verbatim};
 use toolcell_contract::ToolResult;
 use toolcell_contract::limits::ARGUMENTS_BYTES_MAX;
@@ -68,7 +70,7 @@ fn the_schema_refuses_what_it_should() {
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
     let quirks = quirks("openai-responses");
-    let streamed = ResponsesExchange::new(prompt, "gpt-x", quirks, Some(99), Delivery::Streamed);
+    let streamed = ResponsesExchange::new(prompt, "gpt-x", quirks, NonZeroU32::new(99), Delivery::Streamed);
     let mut expected = json!({
         "model": "gpt-x",
         "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "2+2?"}]}],
@@ -79,7 +81,7 @@ fn a_plain_question_is_a_plain_request() {
         "max_output_tokens": 99,
     });
     assert_eq!(checked(&streamed), expected);
-    let whole = ResponsesExchange::new(prompt, "gpt-x", quirks, Some(99), Delivery::Whole);
+    let whole = ResponsesExchange::new(prompt, "gpt-x", quirks, NonZeroU32::new(99), Delivery::Whole);
     expected.as_object_mut().unwrap().remove("stream");
     assert_eq!(checked(&whole), expected);
 }
@@ -89,7 +91,7 @@ fn an_output_limit_below_the_least_is_raised_to_it() {
     let limit = |tokens| {
         let prompt = Prompt { system: None, messages: &[Message::user("hi")], tools: &[] };
         let quirks = quirks("openai-responses");
-        checked(&ResponsesExchange::new(prompt, "m", quirks, Some(tokens), Delivery::Streamed))["max_output_tokens"]
+        checked(&ResponsesExchange::new(prompt, "m", quirks, NonZeroU32::new(tokens), Delivery::Streamed))["max_output_tokens"]
             .as_u64()
     };
     assert_eq!((limit(15), limit(16), limit(17)), (Some(16), Some(16), Some(17)));

@@ -12,6 +12,7 @@ mod regression_tests;
 mod strict;
 
 use std::borrow::Cow;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use toolcell_agent::{ModelError, Prompt};
@@ -45,7 +46,7 @@ pub(crate) struct ResponsesExchange<'a> {
     prompt: Prompt<'a>,
     model: &'a str,
     quirks: &'a ResponsesQuirks,
-    output_tokens_max: Option<u32>,
+    output_tokens_max: Option<NonZeroU32>,
     delivery: Delivery,
     /// Whether the encrypted reasoning is asked for. Models without reasoning refuse that.
     asks_for_reasoning: bool,
@@ -59,7 +60,7 @@ impl<'a> ResponsesExchange<'a> {
         prompt: Prompt<'a>,
         model: &'a str,
         quirks: &'a ResponsesQuirks,
-        output_tokens_max: Option<u32>,
+        output_tokens_max: Option<NonZeroU32>,
         delivery: Delivery,
     ) -> Self {
         let (asks_for_reasoning, refuses_reasoning) = (true, None);

@@ -53,6 +53,7 @@ pub struct ExpectedResult {
 
 /// What a text must be. In a file a plain string stands for [`TextMatch::Contains`].
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TextMatch {
     /// This is in it.
     Contains(String),

@@ -78,6 +78,7 @@ pub struct ScriptedArguments(pub String);
 /// Why the model stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum ScriptedStop {
     /// It has said what it wanted.
     #[default]
@@ -108,6 +109,7 @@ pub struct ScriptedFailure {
 /// The kinds of failures: those of [`ModelError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum FailureKind {
     /// [`ModelError::Unreachable`].
     Unreachable,

@@ -43,9 +43,8 @@ impl Spy {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let base_url = BaseUrl::parse(&format!("http://{}/v1", listener.local_addr().unwrap())).unwrap();
             let provider = Provider::new(ProviderOptions {
-                base_url,
                 key: Some(ApiKey::new("sk-not-a-real-key").unwrap()),
-                ..ProviderOptions::new(vendor, "m").unwrap()
+                ..ProviderOptions::at(base_url, vendor, "m")
             });
             let provider = provider.unwrap();
             let ask = provider.ask(Prompt { system: None, messages: &messages, tools: &[] }).collect::<Vec<_>>();
