@@ -79,6 +79,19 @@ fn pairs(wire: &Wire, body: &Value) -> (Vec<String>, Vec<String>) {
     (calls, results)
 }
 
+/// The roles of a conversation's messages in the order of the body. Templates of models and some servers refuse two
+/// messages of one role in a row; of Responses that holds for the person's messages, its other items stand alone.
+fn roles(wire: &Wire, body: &Value) -> Vec<String> {
+    let (key, alternating): (_, &[&str]) = match wire {
+        Wire::Chat(_) | Wire::Anthropic(_) => ("messages", &["user", "assistant"]),
+        Wire::Gemini => ("contents", &["user", "model"]),
+        Wire::Responses(_) => ("input", &["user"]),
+    };
+    let role = |message: &Value| message["role"].as_str().filter(|role| alternating.contains(role)).map(str::to_owned);
+    let list = body[key].as_array().unwrap().iter();
+    list.map(|message| role(message).unwrap_or_default()).collect()
+}
+
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), Just("  \n".to_owned()), Just("Hello.".to_owned()), "\\PC{0,20}", any::<String>()]
 }
@@ -185,6 +198,9 @@ proptest! {
             let (calls, results) = pairs(&vendor.wire, &body);
             prop_assert_eq!(&calls, &results, "{}: {}", vendor.name, body);
             prop_assert_eq!(calls.len(), asked, "{}: {}", vendor.name, body);
+            let roles = roles(&vendor.wire, &body);
+            let repeats = roles.windows(2).any(|pair| pair[0] == pair[1] && !pair[0].is_empty());
+            prop_assert!(!repeats, "{}: {}", vendor.name, body);
         }
     }
 }

@@ -61,7 +61,19 @@ impl Messages<'_> {
         } else {
             content.iter().filter_map(|part| self.user_part(part)).collect()
         };
-        self.list.push(json!({"role": "user", "content": content}));
+        self.push(Map::from_iter([("role".to_owned(), json!("user")), ("content".to_owned(), content)]));
+    }
+
+    /// Adds a message, to the last one if it has the same role: the templates of many models want the roles to take turns,
+    /// and servers refuse what they cannot fill in.
+    fn push(&mut self, message: Map<String, Value>) {
+        let is_same = |last: &&mut Map<String, Value>| {
+            last.get("role") == message.get("role") && !last.contains_key("tool_calls")
+        };
+        match self.list.last_mut().and_then(Value::as_object_mut).filter(is_same) {
+            Some(last) => merge(last, message),
+            None => self.list.push(Value::Object(message)),
+        }
     }
 
     fn user_part(&mut self, part: &ContentPart) -> Option<Value> {
@@ -89,7 +101,7 @@ impl Messages<'_> {
             }
         }
         self.mend_fields(&mut message);
-        self.list.push(Value::Object(message));
+        self.push(message);
     }
 
     /// Changes of a call what a server would refuse, and nothing else.
@@ -142,13 +154,38 @@ impl Messages<'_> {
             self.list.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
         }
         if !media.is_empty() {
-            self.list.push(json!({"role": "user", "content": media}));
+            self.push(Map::from_iter([("role".to_owned(), json!("user")), ("content".to_owned(), json!(media))]));
         }
     }
 
     fn call_id(&self, id: &str, turn: usize, position: usize) -> String {
         let chars_max = self.quirks.call_id_chars_max.unwrap_or(usize::MAX);
         IdRule { chars_max, is_word: false }.fit(id, turn, position)
+    }
+}
+
+/// Makes one message of two: the content of both, and of all else what the later one says.
+fn merge(message: &mut Map<String, Value>, later: Map<String, Value>) {
+    let before = message.remove("content").unwrap_or_default();
+    message.extend(later);
+    let after = message.remove("content").unwrap_or_default();
+    message.insert("content".to_owned(), joined(before, after));
+}
+
+fn joined(before: Value, after: Value) -> Value {
+    match (before, after) {
+        (Value::Null, content) | (content, Value::Null) => content,
+        (Value::String(text), content) | (content, Value::String(text)) if text.is_empty() => content,
+        (Value::String(before), Value::String(after)) => json!(format!("{before}\n\n{after}")),
+        (before, after) => content_parts(before).into_iter().chain(content_parts(after)).collect(),
+    }
+}
+
+fn content_parts(content: Value) -> Vec<Value> {
+    match content {
+        Value::Array(parts) => parts,
+        Value::String(text) => vec![text_part(&text)],
+        _ => Vec::new(),
     }
 }
 

@@ -368,3 +368,34 @@ fn an_id_that_is_too_long_is_replaced_in_the_call_and_in_its_result() {
     assert_eq!(messages[3], json!({"role": "tool", "tool_call_id": "call_1_1", "content": "2"}));
     assert_eq!(messages_for("vllm", &history)[3]["tool_call_id"], long);
 }
+
+#[test]
+fn what_a_person_says_in_two_messages_is_sent_as_one() {
+    let user = |text: &str| json!({"role": "user", "content": text});
+    assert_eq!(messages_for("llamacpp", &[Message::user("a"), Message::user("b")]), json!([user("a\n\nb")]));
+    let picture = Message::User { content: vec![media("image/png")] };
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}});
+    assert_eq!(
+        messages_for("openai", &[Message::user("a"), picture, Message::user("b")]),
+        json!([{"role": "user", "content": [{"type": "text", "text": "a"}, image, {"type": "text", "text": "b"}]}])
+    );
+    // A run that failed after its calls leaves the media of their results before the next question.
+    let result = ToolResult::ok_with_parts("", vec![media("image/png")]);
+    let history =
+        [Message::user("?"), turn("", &[call("a", "t", "{}")]), results([("a", "t", result)]), Message::user("Well?")];
+    let content =
+        json!([{"type": "text", "text": "Media returned by t (a):"}, image, {"type": "text", "text": "Well?"}]);
+    assert_eq!(messages_for("openai", &history)[3], json!({"role": "user", "content": content}));
+    assert_eq!(messages_for("openai", &history).as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn a_turn_that_went_on_is_sent_as_one_with_its_calls() {
+    let calls = [call("a", "t", "{}")];
+    let wire_calls = json!([wire_call("a", "t", "{}")]);
+    let thought = verbatim("x", &[], json!({"role": "assistant", "content": "x", "reasoning": "hm"}));
+    let history = [Message::user("?"), thought, turn("", &calls), results([("a", "t", ToolResult::ok("1"))])];
+    let expected = json!({"role": "assistant", "content": "x", "reasoning": "hm", "tool_calls": wire_calls});
+    let sent = unchecked("ollama", &history, &[])["messages"].take();
+    assert_eq!((&sent[1], sent.as_array().unwrap().len()), (&expected, 3));
+}

@@ -151,8 +151,13 @@ impl Contents {
         response
     }
 
-    fn push(&mut self, role: &str, parts: Vec<Value>) {
-        self.list.push(json!({"role": role, "parts": parts}));
+    /// Adds parts to the last message if it has the same role: roles must take turns.
+    fn push(&mut self, role: &str, mut parts: Vec<Value>) {
+        let last = self.list.last_mut().filter(|last| last["role"] == role);
+        match last.and_then(|last| last["parts"].as_array_mut()) {
+            Some(before) => before.append(&mut parts),
+            None => self.list.push(json!({"role": role, "parts": parts})),
+        }
     }
 }
 

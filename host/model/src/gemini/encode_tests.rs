@@ -235,6 +235,18 @@ fn a_person_may_send_pictures_sounds_and_documents() {
 #[test]
 fn a_turn_that_says_nothing_is_left_out() {
     let history = [Message::user("?"), own(&[], json!([])), turn("", &[]), Message::user("!")];
-    let roles: Vec<_> = contents(NEW, &history).as_array().unwrap().iter().map(|one| one["role"].clone()).collect();
-    assert_eq!(roles, ["user", "user"]);
+    assert_eq!(contents(NEW, &history), json!([{"role": "user", "parts": [{"text": "?"}, {"text": "!"}]}]));
+}
+
+#[test]
+fn what_one_side_says_in_two_messages_is_sent_as_one() {
+    let history = [Message::user("a"), Message::user("b"), turn("c", &[]), turn("d", &[]), Message::user("e")];
+    assert_eq!(
+        contents(NEW, &history),
+        json!([
+            {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
+            {"role": "model", "parts": [{"text": "c"}, {"text": "d"}]},
+            {"role": "user", "parts": [{"text": "e"}]},
+        ])
+    );
 }

@@ -61,7 +61,16 @@ impl Input<'_> {
             // A message without content is refused.
             parts.push(input_text(""));
         }
-        self.list.push(json!({"type": "message", "role": "user", "content": parts}));
+        self.push_user(parts);
+    }
+
+    /// Adds content to the last item if that is a message of the user: the templates of some models refuse two in a row.
+    fn push_user(&mut self, mut content: Vec<Value>) {
+        let last = self.list.last_mut().filter(|last| last["role"] == "user");
+        match last.and_then(|last| last["content"].as_array_mut()) {
+            Some(before) => before.append(&mut content),
+            None => self.list.push(json!({"type": "message", "role": "user", "content": content})),
+        }
     }
 
     fn user_part(&mut self, part: &ContentPart) -> Option<Value> {
@@ -120,7 +129,7 @@ impl Input<'_> {
             self.list.push(json!({"type": "function_call_output", "call_id": id, "output": output(text, media)}));
         }
         if !following.is_empty() {
-            self.list.push(json!({"type": "message", "role": "user", "content": following}));
+            self.push_user(following);
         }
     }
 }

@@ -325,10 +325,11 @@ fn a_turn_that_was_changed_is_rebuilt() {
 fn reasoning_that_nothing_follows_stays_away() {
     let reasoning = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
     let empty = json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "incomplete", "content": []});
-    let user = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "?"}]});
+    let text = json!({"type": "input_text", "text": "?"});
+    let user = json!({"type": "message", "role": "user", "content": [text, text]});
     for items in [json!([reasoning]), json!([empty])] {
         let history = [Message::user("?"), own(&[], items), Message::user("?")];
-        assert_eq!(input(&history), json!([user, user]));
+        assert_eq!(input(&history), json!([user]));
     }
 }
 
@@ -397,4 +398,13 @@ fn encrypted_reasoning_is_given_up_once_and_only_when_it_was_refused() {
     assert!(exchange.concede(&refused(400, words)));
     assert_eq!(checked(&exchange).get("include"), None);
     assert!(!exchange.concede(&refused(400, words)));
+}
+
+#[test]
+fn what_a_person_says_in_two_messages_is_sent_as_one() {
+    let text = |text: &str| json!({"type": "input_text", "text": text});
+    assert_eq!(
+        input(&[Message::user("a"), Message::user("b")]),
+        json!([{"type": "message", "role": "user", "content": [text("a"), text("b")]}])
+    );
 }
