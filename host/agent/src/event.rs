@@ -23,10 +23,12 @@ pub enum RunEvent {
         /// The new piece.
         text: String,
     },
-    /// The model's answer broke off and is asked for again, or a hook changed or withheld it: forget what [`RunEvent::Text`] and
-    /// [`RunEvent::Reasoning`] said since the last usage.
+    /// What was said of an answer is void: forget what [`RunEvent::Text`] and [`RunEvent::Reasoning`] said since the last
+    /// usage.
     Restarted {
-        /// What went wrong.
+        /// What became of the answer, and so what comes next.
+        cause: RestartCause,
+        /// The same in words.
         reason: String,
     },
     /// The conversation took too much of the model's window: from now on the model is sent less of it. The transcript
@@ -118,6 +120,21 @@ pub enum RunEvent {
         /// How.
         status: RunStatus,
     },
+}
+
+/// Why what was said of an answer is void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RestartCause {
+    /// The answer broke off, and the model is asked for it again.
+    BrokeOff,
+    /// The conversation turned out too long for the model: it is asked again with less of it.
+    TooLong,
+    /// A hook changed the answer: the text that counts follows.
+    Changed,
+    /// A hook withheld the answer, and the run ends.
+    Withheld,
 }
 
 /// Where the events of a run go. It is called from the run itself: what takes long belongs behind a queue.

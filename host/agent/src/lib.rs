@@ -37,7 +37,7 @@ pub use compaction::{Compaction, CompactionError};
 pub use conversation::{
     Conversation, ConversationError, ConversationOptions, Conversations, QUEUE_MAX, SendRequest, WhilePending,
 };
-pub use event::{EventSink, NoEvents, RunEvent};
+pub use event::{EventSink, NoEvents, RestartCause, RunEvent};
 pub use hooks::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, ReplyEdit, SentPrompt};
 pub use measured::Measured;
 pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelWarning, Prompt, StopReason, Usage, WarningKind};

@@ -9,8 +9,8 @@ use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::json;
 use support::{FakeCatalog, FakeModel, Reply, Stage, call, say};
 use toolcell_agent::{
-    Agent, AssistantTurn, BeforeModel, Compaction, Hooks, Message, ModelError, Prompt, RunEnd, RunEvent, RunRequest,
-    RunResult, RunStatus, SentPrompt, Window,
+    Agent, AssistantTurn, BeforeModel, Compaction, Hooks, Message, ModelError, Prompt, RestartCause, RunEnd, RunEvent,
+    RunRequest, RunResult, RunStatus, SentPrompt, Window,
 };
 use toolcell_contract::{ContentPart, Outcome, ToolResult};
 
@@ -130,7 +130,7 @@ async fn what_was_said_before_a_refusal_is_taken_back() {
     let events = stage.events.lock().unwrap();
     let place = |wanted: fn(&RunEvent) -> bool| events.iter().position(wanted).expect("the event is there");
     let half = place(|event| matches!(event, RunEvent::Text { text } if text == "Half an ans"));
-    let restarted = place(|event| matches!(event, RunEvent::Restarted { .. }));
+    let restarted = place(|event| matches!(event, RunEvent::Restarted { cause: RestartCause::TooLong, .. }));
     let whole = place(|event| matches!(event, RunEvent::Text { text } if text == "Read."));
     assert!(half < restarted && restarted < whole);
 }

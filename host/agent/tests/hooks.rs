@@ -13,8 +13,8 @@ use support::{FakeCatalog, Stage, call, say};
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
     AfterModel, AfterTool, Asker, BeforeModel, BeforeTool, Budget, CallEnding, CallRecord, Hooks, Message, ModelReply,
-    PlannedCall, Prompt, Question, ReplyEdit, RunEnd, RunEvent, RunLimit, RunResult, RunStatus, SentPrompt,
-    is_balanced,
+    PlannedCall, Prompt, Question, ReplyEdit, RestartCause, RunEnd, RunEvent, RunLimit, RunResult, RunStatus,
+    SentPrompt, is_balanced,
 };
 use toolcell_contract::{Answer, Failure, FailureCode, Object, Outcome, Request, ToolResult};
 
@@ -124,6 +124,10 @@ async fn a_hook_stops_the_run_before_the_model_is_asked() {
     assert_eq!(serde_json::to_value(&result).unwrap()["error"], "out of hours");
 }
 
+fn is_void_as(expected: RestartCause) -> impl Fn(&RunEvent) -> bool {
+    move |event| matches!(event, RunEvent::Restarted { cause, .. } if *cause == expected)
+}
+
 #[tokio::test]
 async fn a_changed_text_is_the_one_that_counts() {
     let hide =
@@ -139,7 +143,7 @@ async fn a_changed_text_is_the_one_that_counts() {
     assert_eq!((result.text.as_str(), turn.text.as_str()), ("it is **", "it is **"));
     // Whoever shows events forgets the text up to `Restarted`.
     let events = stage.events.lock().unwrap();
-    let told = events.iter().rposition(|event| matches!(event, RunEvent::Restarted { .. })).unwrap();
+    let told = events.iter().rposition(is_void_as(RestartCause::Changed)).unwrap();
     assert_eq!(events[told + 1], RunEvent::Text { text: "it is **".into() });
     assert!(matches!(events[told + 2], RunEvent::Usage { .. }));
 }
@@ -170,7 +174,7 @@ async fn an_answer_that_a_hook_withholds_is_counted_but_not_kept() {
     assert!(matches!(&result.end, RunEnd::Stopped { reason } if reason == "unfit"), "{:?}", result.end);
     assert_eq!((result.usage.total(), result.text.as_str()), (15, ""));
     assert_eq!(result.messages, [Message::user("go")]);
-    assert!(stage.events.lock().unwrap().iter().any(|event| matches!(event, RunEvent::Restarted { .. })));
+    assert!(stage.events.lock().unwrap().iter().any(is_void_as(RestartCause::Withheld)));
 }
 
 #[tokio::test]

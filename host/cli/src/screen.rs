@@ -1,12 +1,13 @@
 //! The terminal: the model's text on standard output, everything else on standard error, a spinner while one waits.
 
 use std::io::IsTerminal as _;
+use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use toolcell::contract::{FailureCode, ToolResult};
-use toolcell::{LogLine, Progress, RunEvent};
+use toolcell::{LogLine, Progress, RestartCause, RunEvent};
 
 use crate::output::{self, note, note_part};
 use crate::printable::{one_line, printable};
@@ -18,6 +19,9 @@ const PREVIEW_CHARS_MAX: usize = 160;
 pub(crate) struct Screen {
     state: Mutex<State>,
     show_log: bool,
+    /// Whether a person reads the model's text while it comes. A file or a program gets it when it stands: what was
+    /// written there cannot be taken back.
+    is_live: bool,
     /// What the spinner says when no call runs; none when nothing happens then.
     idle: Option<&'static str>,
 }
@@ -31,6 +35,8 @@ pub(crate) enum Log {
 
 #[derive(Default)]
 struct State {
+    /// The model's text of this turn that nobody has read yet.
+    held: String,
     /// The model's text stands in the middle of a line.
     mid_line: bool,
     /// A person is being asked; until the answer nothing moves, and what others say goes above the prompt.
@@ -43,21 +49,24 @@ struct State {
 impl Screen {
     /// For a single call: what the tool prints is shown.
     pub(crate) fn for_call() -> Self {
-        Self { state: Mutex::default(), show_log: true, idle: None }
+        Self { state: Mutex::default(), show_log: true, is_live: is_read_live(), idle: None }
     }
 
     /// For a run.
     pub(crate) fn for_run(log: Log) -> Self {
-        Self { state: Mutex::default(), show_log: log == Log::Shown, idle: Some("waiting for the model") }
+        let (show_log, idle) = (log == Log::Shown, Some("waiting for the model"));
+        Self { state: Mutex::default(), show_log, is_live: is_read_live(), idle }
     }
 
     /// Shows what happened in a run.
     pub(crate) fn show(&self, event: &RunEvent) {
         match event {
             RunEvent::Text { text } => self.text(text),
-            RunEvent::Restarted { reason } => {
-                self.line(&format!("{} – the model starts this answer again", one_line(reason, PREVIEW_CHARS_MAX)));
+            RunEvent::Restarted { cause, reason } => {
+                self.state().held.clear();
+                self.line(&void_line(*cause, reason));
             }
+            RunEvent::Usage { .. } => self.stands(),
             RunEvent::Compacted { before_tokens, after_tokens, .. } => self.line(&format!(
                 "the conversation is sent shorter: about {after_tokens} tokens instead of {before_tokens}"
             )),
@@ -161,9 +170,20 @@ impl Screen {
             return;
         }
         let mut state = self.state();
-        state.clear_spinner();
-        output::write(text);
-        state.mid_line = !text.ends_with('\n');
+        if self.is_live {
+            state.write(text);
+        } else {
+            state.held.push_str(text);
+        }
+    }
+
+    /// The model's turn is over, and its text counts.
+    fn stands(&self) {
+        let mut state = self.state();
+        let text = mem::take(&mut state.held);
+        if !text.is_empty() {
+            state.write(&text);
+        }
     }
 
     fn result(&self, name: &str, result: &ToolResult, code: Option<FailureCode>) {
@@ -180,7 +200,7 @@ impl Screen {
     fn apart(&self, print: impl FnOnce()) {
         let mut state = self.state();
         state.clear_spinner();
-        if std::mem::take(&mut state.mid_line) {
+        if mem::take(&mut state.mid_line) {
             output::write("\n");
         }
         let prompt = state.asking.as_deref().filter(|prompt| !prompt.is_empty());
@@ -209,10 +229,31 @@ impl Drop for Asking<'_> {
 }
 
 impl State {
+    fn write(&mut self, text: &str) {
+        self.clear_spinner();
+        output::write(text);
+        self.mid_line = !text.ends_with('\n');
+    }
+
     fn clear_spinner(&mut self) {
         if let Some(spinner) = self.spinner.take() {
             spinner.finish_and_clear();
         }
+    }
+}
+
+fn is_read_live() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// What is said when a part of an answer is void.
+fn void_line(cause: RestartCause, reason: &str) -> String {
+    let reason = one_line(reason, PREVIEW_CHARS_MAX);
+    match cause {
+        RestartCause::BrokeOff => format!("{reason} – the model starts this answer again"),
+        RestartCause::TooLong => format!("{reason} – the model is asked again with less of it"),
+        RestartCause::Changed => format!("{reason} – this one counts:"),
+        _ => format!("{reason} – what it said is void"),
     }
 }
 
@@ -221,5 +262,19 @@ fn fraction(progress: &Progress) -> String {
     match progress.total {
         Some(total) if total > 0.0 => format!("{:.0} % {message}", (progress.done / total * 100.0).clamp(0.0, 100.0)),
         _ => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_broke_off_is_said_to_start_again() {
+        let line = |cause| void_line(cause, "so it was");
+        assert_eq!(line(RestartCause::BrokeOff), "so it was – the model starts this answer again");
+        assert_eq!(line(RestartCause::Changed), "so it was – this one counts:");
+        assert_eq!(line(RestartCause::TooLong), "so it was – the model is asked again with less of it");
+        assert_eq!(line(RestartCause::Withheld), "so it was – what it said is void");
     }
 }

@@ -87,9 +87,9 @@ pub use toolcell_agent::{
     Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, Compaction, CompactionError, Conversation,
     ConversationError, ConversationOptions, Conversations, EventSink, Execution, ForeignAnswer, Hooks, LogLine,
     LogSource, Measured, Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NoEvents, Nobody, Observer,
-    OpenCall, PlannedCall, Progress, Prompt, QUEUE_MAX, Question, ReplyEdit, RunEnd, RunError, RunEvent, RunLimit,
-    RunRequest, RunResult, RunStatus, RunStream, SchemaError, SendRequest, SentPrompt, StopReason, SuspendedRun, Tool,
-    ToolReply, Usage, Verbatim, WarningKind, WhilePending, Window, fresh_call_id, is_balanced,
+    OpenCall, PlannedCall, Progress, Prompt, QUEUE_MAX, Question, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent,
+    RunLimit, RunRequest, RunResult, RunStatus, RunStream, SchemaError, SendRequest, SentPrompt, StopReason,
+    SuspendedRun, Tool, ToolReply, Usage, Verbatim, WarningKind, WhilePending, Window, fresh_call_id, is_balanced,
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;

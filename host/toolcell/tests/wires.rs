@@ -173,7 +173,7 @@ fn plot(events: &[RunEvent]) -> Vec<String> {
             RunEvent::Pending { name, .. } => format!("pending {name}"),
             RunEvent::Answered { name, .. } => format!("answered {name}"),
             RunEvent::Warning { warning } => format!("warning {}", warning.message),
-            RunEvent::Restarted { reason } => format!("restarted {reason}"),
+            RunEvent::Restarted { reason, .. } => format!("restarted {reason}"),
             RunEvent::Done { .. } => "done".to_owned(),
             _ => continue,
         };

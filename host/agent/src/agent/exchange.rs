@@ -8,7 +8,7 @@ use tracing::Instrument as _;
 use super::run_loop::Loop;
 use crate::budget::RunLimit;
 use crate::estimate;
-use crate::event::RunEvent;
+use crate::event::{RestartCause, RunEvent};
 use crate::hooks::chain::{self, DeniedCalls, Stopped};
 use crate::model::{ModelError, ModelEvent, ModelReply, Prompt, WarningKind};
 use crate::run::RunEnd;
@@ -44,13 +44,18 @@ impl Loop<'_> {
             return Ok(DeniedCalls::new());
         }
         let review = self.caller.working(chain::after_model(hooks, reply)).await?;
-        let unsay = |reason: &str| self.events.emit(RunEvent::Restarted { reason: reason.to_owned() });
-        let review = review.inspect_err(|_| unsay("the answer was withheld by the host program"))?;
+        let withheld = "the answer was withheld by the host program";
+        let review = review.inspect_err(|_| self.unsay(RestartCause::Withheld, withheld.to_owned()))?;
         if review.is_rewritten {
-            unsay("the answer was changed by the host program");
+            self.unsay(RestartCause::Changed, "the answer was changed by the host program".to_owned());
             self.events.emit(RunEvent::Text { text: reply.turn.text.clone() });
         }
         Ok(review.denied)
+    }
+
+    /// What was said of the answer so far is void.
+    pub(super) fn unsay(&self, cause: RestartCause, reason: String) {
+        self.events.emit(RunEvent::Restarted { cause, reason });
     }
 
     async fn measure(&self, prompt: Prompt<'_>, warned: &mut BTreeSet<WarningKind>) -> Result<ModelReply, RunEnd> {
@@ -74,7 +79,7 @@ impl Loop<'_> {
             match event {
                 ModelEvent::Text(text) => self.events.emit(RunEvent::Text { text }),
                 ModelEvent::Reasoning(text) => self.events.emit(RunEvent::Reasoning { text }),
-                ModelEvent::Restarted { reason } => self.events.emit(RunEvent::Restarted { reason }),
+                ModelEvent::Restarted { reason } => self.unsay(RestartCause::BrokeOff, reason),
                 ModelEvent::Warning(warning) => {
                     if warned.insert(warning.kind) {
                         self.events.emit(RunEvent::Warning { warning });

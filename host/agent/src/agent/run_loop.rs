@@ -11,7 +11,7 @@ use super::open_turn::OpenTurn;
 use crate::board::Board;
 use crate::budget::RunLimit;
 use crate::call::{CallState, Caller, OpenCall};
-use crate::event::{EventSink, RunEvent};
+use crate::event::{EventSink, RestartCause, RunEvent};
 use crate::hooks::chain::{DeniedCalls, forbidden};
 use crate::model::{ModelError, ModelReply, Prompt, StopReason};
 use crate::run::{RunEnd, RunProgress, RunResult, SuspendedRun};
@@ -140,7 +140,7 @@ impl Loop<'_> {
                         return Err(RunEnd::Failed(ModelError::ContextTooLong { message }));
                     };
                     // Something of an answer may have been shown before the refusal.
-                    self.events.emit(RunEvent::Restarted { reason: "the conversation was too long".to_owned() });
+                    self.unsay(RestartCause::TooLong, "the conversation was too long".to_owned());
                     self.events.emit(event);
                 }
                 Err(end) => return Err(end),
