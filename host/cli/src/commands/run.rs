@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
 use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
 use toolcell::model::{Delivery, ModelOptions, ScriptedModel, provider_from_environment};
@@ -11,7 +10,7 @@ use toolcell::{Budget, EventSink, Message, Model, Question, RunEnd, RunEvent, Ru
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
-use crate::attach::attach;
+use crate::attach::attach_all;
 use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::history::{History, Saved};
@@ -64,10 +63,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
 /// The prompt, and the files that go with it.
 fn prompt(args: &RunArgs) -> anyhow::Result<Vec<ContentPart>> {
     let mut content = vec![ContentPart::text(&args.prompt)];
-    for path in &args.attach {
-        content
-            .push(attach(path).with_context(|| format!("cannot attach {}", printable(&path.display().to_string())))?);
-    }
+    content.extend(attach_all(&args.attach)?);
     Ok(content)
 }
 

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc;
 
 use crate::schema;
@@ -116,6 +117,45 @@ fn the_help_names_every_provider() {
 }
 
 #[test]
+fn the_help_names_every_variable_of_an_address() {
+    let help = Place::with(&[]).run(&["run", "--help"]).stdout;
+    for address in toolcell::model::VENDORS.iter().filter_map(|vendor| vendor.address.as_ref()) {
+        assert!(help.contains(address.variable), "{} is not in {help}", address.variable);
+    }
+}
+
+#[test]
+fn the_key_and_the_conversation_go_to_the_gateway_that_the_environment_names() {
+    let place = Place::with(&["math-tool"]);
+    let (url, bodies) = serve(vec![turn(&json!({"content": "Hello."}), "stop")]);
+    let mut command = place.command();
+    command.args(["run", "Hi", "--provider", "openai", "--model", "m"]);
+    let output = command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", "sk-gateway-1").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Hello.\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(bodies.recv().unwrap()["model"], "m");
+}
+
+#[test]
+fn a_limit_of_no_tokens_is_wrong_usage() {
+    for option in ["--output-tokens-max", "--context-tokens"] {
+        let ended = Place::with(&[]).run(&["run", "Hi", option, "0"]);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(option) && ended.stderr.contains("zero"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_an_answer_said_before_it_broke_off_is_not_in_a_pipe() {
+    let place = Place::with(&["math-tool"]);
+    let whole = turn(&json!({"content": "It was"}), "stop");
+    let cut = whole.split_inclusive("\n\n").next().unwrap().to_owned();
+    let (url, _bodies) = serve(vec![cut, turn(&json!({"content": "It is 4."}), "stop")]);
+    let ended = place.run(&["run", "2+2?", "--base-url", &url, "--model", "m"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "It is 4.\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the model starts this answer again"), "{}", ended.stderr);
+}
+
+#[test]
 fn an_answer_is_asked_for_whole() {
     let place = Place::with(&["math-tool"]);
     let message = json!({"role": "assistant", "content": "Hello."});
@@ -189,6 +229,54 @@ fn files_are_attached_to_the_prompt() {
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(ended.stderr.contains(words), "{}", ended.stderr);
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_has_no_end_is_not_attached_and_a_pipe_that_ends_is() {
+    let place = Place::with(&["math-tool"]);
+    let pipe = place.dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let write = |bytes: Vec<u8>| {
+        let pipe = pipe.clone();
+        // It ends early when nobody reads on.
+        std::thread::spawn(move || std::fs::write(pipe, bytes).is_ok())
+    };
+    let attach = |file: &str, url: &str| {
+        let ended = place.run(&["run", "?", "--attach", file, "--base-url", url, "--model", "m"]);
+        (ended.code, ended.stderr)
+    };
+    let nowhere = "http://127.0.0.1:9/v1";
+    let (code, stderr) = attach("/dev/zero", nowhere);
+    assert!(code == 2 && stderr.contains("cannot attach /dev/zero: it has more than the 4194304 bytes"), "{stderr}");
+    let writer = write(vec![b'a'; 5 << 20]);
+    let (code, stderr) = attach("pipe", nowhere);
+    assert!(code == 2 && stderr.contains("cannot attach pipe: it has more than"), "{stderr}");
+    assert!(!writer.join().unwrap());
+    let writer = write(b"Buy milk.".to_vec());
+    let (url, bodies) = serve(vec![turn(&json!({"content": "Yes."}), "stop")]);
+    assert_eq!(attach("pipe", &url).0, 0);
+    assert!(writer.join().unwrap());
+    assert!(bodies.recv().unwrap().to_string().contains("Buy milk."));
+}
+
+#[test]
+fn all_attachments_together_have_a_limit() {
+    let place = Place::with(&["math-tool"]);
+    for (name, bytes) in [("a.txt", (4 << 20) - 99), ("b.png", 4 << 20), ("c.txt", (4 << 20) - 99), ("d.txt", 999)] {
+        std::fs::write(place.dir.path().join(name), vec![b'a'; bytes]).unwrap();
+    }
+    let run = |files: &[&str], url: &str| {
+        let attached = files.iter().flat_map(|file| ["--attach", *file]);
+        place.run(&["run", "?", "--base-url", url, "--model", "m"].into_iter().chain(attached).collect::<Vec<_>>())
+    };
+    let (url, _bodies) = serve(vec![turn(&json!({"content": "So much."}), "stop")]);
+    let inside = run(&["a.txt", "b.png", "c.txt"], &url);
+    assert_eq!(inside.code, 0, "{}", inside.stderr);
+    let outside = run(&["a.txt", "b.png", "c.txt", "d.txt"], &url);
+    assert_eq!(outside.code, 2, "{}", outside.stderr);
+    let words = "cannot attach d.txt: all attachments together may have at most 12582912 bytes";
+    assert!(outside.stderr.contains(words), "{}", outside.stderr);
 }
 
 #[test]
