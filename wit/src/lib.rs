@@ -16,6 +16,8 @@
 //! # Ok::<(), toolcell_contract::PartError>(())
 //! ```
 
+#[cfg(not(target_family = "wasm"))]
+pub mod accept;
 mod call;
 mod definition;
 mod digest;
@@ -24,6 +26,8 @@ pub mod limits;
 mod part;
 mod request;
 mod result;
+#[cfg(not(target_family = "wasm"))]
+mod schema;
 
 pub use call::{CallContext, Outcome, Suspension};
 pub use definition::{Annotations, Definition, NameError, check_tool_name};
@@ -32,6 +36,8 @@ pub use failure::{Failure, FailureCode};
 pub use part::{ContentPart, Media, PartError, PartKind, Source};
 pub use request::{Answer, Request, RequestKind};
 pub use result::ToolResult;
+#[cfg(not(target_family = "wasm"))]
+pub use schema::{SchemaRule, check_schema};
 
 /// The text of `wit/tool.wit`, for whoever generates bindings or builds a component at run time.
 pub const TOOL_WIT: &str = include_str!("../tool.wit");

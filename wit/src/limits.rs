@@ -12,8 +12,16 @@ pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 pub const ERROR_OUTPUT_BYTES_MAX: usize = 4 << 10;
 /// Bytes of `metadata` as JSON.
 pub const METADATA_BYTES_MAX: usize = 64 << 10;
+/// Levels of `metadata` and of a request's `data`: what holds them is read back by parsers that stop at 128 levels.
+pub const JSON_LEVELS_MAX: usize = 100;
+/// Bytes of a part's name, as file systems allow.
+pub const PART_NAME_BYTES_MAX: usize = 255;
 /// Bytes of the arguments of a call, as JSON.
 pub const ARGUMENTS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of the id that a tool gives its own request.
+pub const REQUEST_ID_BYTES_MAX: usize = 256;
+/// Characters of the word that says what a request asks for.
+pub const REQUEST_KIND_CHARS_MAX: usize = 64;
 /// Characters of a request's prompt.
 pub const PROMPT_CHARS_MAX: usize = 2_000;
 /// Bytes of a request's URL.
@@ -22,6 +30,8 @@ pub const REQUEST_URL_BYTES_MAX: usize = 2 << 10;
 pub const REQUEST_DATA_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a suspension's private state.
 pub const STATE_BYTES_MAX: usize = 64 << 10;
+/// Seconds before which no request lapses, so that a person can read it at all.
+pub const REQUEST_TTL_SECONDS_MIN: i64 = 60;
 /// Seconds until a request lapses, when the tool names no time.
 pub const REQUEST_TTL_SECONDS: i64 = 24 * 60 * 60;
 /// Seconds after which every request lapses.

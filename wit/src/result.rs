@@ -78,6 +78,21 @@ impl ToolResult {
         Request::deserialize(pending).ok()
     }
 
+    /// The same result without parts: its output says below its text what they were.
+    #[must_use]
+    pub fn with_parts_described(mut self) -> Self {
+        for part in self.parts.drain(..) {
+            if !self.output.is_empty() {
+                self.output.push('\n');
+            }
+            match part {
+                ContentPart::Text(text) => self.output.push_str(&text),
+                media @ ContentPart::Media(_) => self.output.push_str(&media.describe()),
+            }
+        }
+        self
+    }
+
     /// The same result with one more metadata value.
     #[must_use]
     pub fn with_metadata(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {

@@ -36,6 +36,8 @@ pub(crate) fn text(output: String) -> wit::Outcome {
 
 /// `state` goes with a result that is pending and with no other.
 pub(crate) fn result(result: ToolResult, state: Option<Vec<u8>>) -> wit::ToolResult {
+    // An error has no parts.
+    let result = if result.is_error { result.with_parts_described() } else { result };
     let ToolResult { output, is_error, parts, metadata } = result;
     if metadata.as_ref().is_some_and(|object| object.contains_key(ToolResult::PENDING)) {
         let pending = metadata.into_iter().flatten().find(|(key, _)| key == ToolResult::PENDING);
@@ -43,27 +45,13 @@ pub(crate) fn result(result: ToolResult, state: Option<Vec<u8>>) -> wit::ToolRes
     }
     let metadata = metadata.map(object);
     if is_error {
-        wit::ToolResult::Error(wit::Outcome { output: with_described(output, &parts), metadata })
+        wit::ToolResult::Error(wit::Outcome { output, metadata })
     } else if parts.is_empty() {
         wit::ToolResult::Ok(wit::Outcome { output, metadata })
     } else {
         let parts = parts.into_iter().map(part).collect();
         wit::ToolResult::Parts(wit::RichOutcome { output, parts, metadata })
     }
-}
-
-/// An error has no parts: what they were is said below its text.
-fn with_described(mut output: String, parts: &[ContentPart]) -> String {
-    for part in parts {
-        if !output.is_empty() {
-            output.push('\n');
-        }
-        match part {
-            ContentPart::Text(text) => output.push_str(text),
-            ContentPart::Media(_) => output.push_str(&part.describe()),
-        }
-    }
-    output
 }
 
 /// The request as [`ToolResult::pending`] writes it down; the host refuses one without kind and prompt.

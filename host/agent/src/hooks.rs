@@ -1,6 +1,7 @@
 //! Rules of the host program, put between the model and its tools: what a hook sees, and what it may decide.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde_json::Value;
@@ -20,8 +21,15 @@ pub(crate) mod chain;
 /// and each sees what the one before it left.
 ///
 /// Their time is working time of the run, and so has its limit. When a run is cancelled or its time is over a hook's
-/// future is dropped; what it had not yet let through is withheld. A hook that panics takes the task of the run with it,
-/// as any code of the program does.
+/// future is dropped; what it had not yet let through is withheld.
+///
+/// Their results and questions are held to the same rules as those of a component ([`toolcell_contract::accept`]): one
+/// that breaks a rule becomes an error result of code `bad-output` or `output-too-large` that says which.
+///
+/// A panic of a hook ends the run, as that of any code of the program does: whoever awaits [`crate::Agent::run`] or reads a
+/// [`crate::RunStream`] panics with it, and a [`crate::Conversation`] gives [`crate::ConversationError::Panicked`].
+///
+/// Hooks that several agents share are an `Arc` of hooks, which is hooks itself.
 ///
 /// ```
 /// use futures::future::{BoxFuture, FutureExt as _};
@@ -81,6 +89,25 @@ pub trait Hooks: Send + Sync {
     fn after_tool<'a>(&'a self, record: &'a CallRecord) -> BoxFuture<'a, AfterTool> {
         let _ = record;
         ready(AfterTool::Keep).boxed()
+    }
+}
+
+/// Hooks that several agents share.
+impl<H: Hooks + ?Sized> Hooks for Arc<H> {
+    fn before_model<'a>(&'a self, prompt: Prompt<'a>) -> BoxFuture<'a, BeforeModel> {
+        self.as_ref().before_model(prompt)
+    }
+
+    fn after_model<'a>(&'a self, reply: &'a ModelReply) -> BoxFuture<'a, AfterModel> {
+        self.as_ref().after_model(reply)
+    }
+
+    fn before_tool<'a>(&'a self, call: PlannedCall<'a>) -> BoxFuture<'a, BeforeTool> {
+        self.as_ref().before_tool(call)
+    }
+
+    fn after_tool<'a>(&'a self, record: &'a CallRecord) -> BoxFuture<'a, AfterTool> {
+        self.as_ref().after_tool(record)
     }
 }
 
@@ -220,7 +247,8 @@ pub enum BeforeTool {
         /// What the model reads.
         reason: String,
     },
-    /// It waits for an answer, as it does when its tool asks; the request gets an id of the host's. The other hooks are
+    /// It waits for an answer, as it does when its tool asks; the request gets an id of the host's, and lapses after a day
+    /// when it does not say when, at the latest after a week. The other hooks are
     /// asked first, so that nothing changes between the question and the call: another question comes after this one,
     /// and when a hook answers or denies, nothing runs and nobody is asked. After a yes the tool runs for the first
     /// time; it does not see the answer, which is none to a question of its own, and may still ask that.

@@ -4,19 +4,26 @@
 
 mod support;
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _, pending, ready};
 use serde_json::{Value, json};
 use support::{FakeCatalog, Stage, call, say};
+use time::format_description::well_known::Rfc3339;
+use time::{Duration as Span, OffsetDateTime};
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    AfterModel, AfterTool, Asker, BeforeModel, BeforeTool, Budget, CallEnding, CallRecord, Hooks, Message, ModelReply,
-    PlannedCall, Prompt, Question, ReplyEdit, RestartCause, RunEnd, RunEvent, RunLimit, RunResult, RunStatus,
-    SentPrompt, is_balanced,
+    AfterModel, AfterTool, Asker, BeforeModel, BeforeTool, Budget, CallEnding, CallRecord, Conversation,
+    ConversationError, ConversationOptions, Hooks, Message, ModelReply, PlannedCall, Prompt, Question, ReplyEdit,
+    RestartCause, RunEnd, RunEvent, RunLimit, RunRequest, RunResult, RunStatus, SendRequest, SentPrompt, is_balanced,
 };
-use toolcell_contract::{Answer, Failure, FailureCode, Object, Outcome, Request, ToolResult};
+use toolcell_contract::limits::{
+    ERROR_OUTPUT_BYTES_MAX, METADATA_BYTES_MAX, OUTPUT_BYTES_MAX, PARTS_MAX, PROMPT_CHARS_MAX, REQUEST_DATA_BYTES_MAX,
+};
+use toolcell_contract::{Answer, ContentPart, Failure, FailureCode, Object, Outcome, Request, ToolResult};
 
 type BeforeModelRule = Box<dyn Fn(Prompt<'_>) -> BeforeModel + Send + Sync>;
 type AfterModelRule = Box<dyn Fn(&ModelReply) -> AfterModel + Send + Sync>;
@@ -458,4 +465,103 @@ async fn a_call_that_has_run_keeps_its_result_although_the_run_is_cancelled_whil
     assert_eq!(result.status(), RunStatus::Cancelled);
     assert_eq!(result.tool_calls[0].ending, ToolResult::ok(r#"{"n":1}"#).into());
     assert_eq!(*seen.lock().unwrap(), [r#"{"n":1}"#], "the hook saw it, once");
+}
+
+#[tokio::test]
+async fn a_question_of_a_hook_is_held_to_the_rules_of_every_question() {
+    let ask = || Request::approval("Sure?");
+    let long = Object::from_iter([("note".to_owned(), json!("x".repeat(REQUEST_DATA_BYTES_MAX)))]);
+    let bad = [
+        Request::approval(""),
+        Request::approval("x".repeat(PROMPT_CHARS_MAX + 1)),
+        Request { expires_at: Some("tomorrow".into()), ..ask() },
+        Request { url: Some("file:///etc/passwd".into()), ..ask() },
+        Request { data: Some(long), ..ask() },
+        Request::input("Which?", json!({"$ref": "https://example.org/schema"})),
+    ];
+    for request in bad {
+        let asked = format!("{request:?}");
+        let rules = before_tool(move |_| BeforeTool::Suspend(request.clone()));
+        let stage = stage(FakeCatalog::default().with_echo(), "echo", vec![rules]);
+        let result = run(&stage).await;
+        assert_eq!(result.status(), RunStatus::Done, "{asked}");
+        assert_eq!(result.tool_calls[0].ending.code, Some(FailureCode::BadOutput), "{asked}");
+        assert_eq!(stage.times_called("echo"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_question_of_a_hook_lapses_after_a_day_at_the_latest_after_a_week() {
+    let now = OffsetDateTime::now_utc();
+    let (day, week) = (Span::days(1), Span::weeks(1));
+    for (expires_at, expected) in [(None, day), (Some("9999-12-31T23:59:59Z".to_owned()), week)] {
+        let rules = before_tool(move |_| {
+            BeforeTool::Suspend(Request { expires_at: expires_at.clone(), ..Request::approval("Sure?") })
+        });
+        let result = run(&stage(FakeCatalog::default().with_echo(), "echo", vec![rules])).await;
+        let end = result.pending().unwrap().expires_at.clone().expect("it lapses");
+        let end = OffsetDateTime::parse(&end, &Rfc3339).unwrap();
+        assert!((end - now - expected).abs() < Span::minutes(1), "{end}");
+    }
+}
+
+#[tokio::test]
+async fn a_result_of_a_hook_is_held_to_the_rules_of_every_result() {
+    let png = || ContentPart::from_bytes(vec![7], "image/png").unwrap();
+    let bad = [
+        (ToolResult::ok("x".repeat(OUTPUT_BYTES_MAX + 1)), FailureCode::OutputTooLarge),
+        (ToolResult::ok_with_parts("", vec![png(); PARTS_MAX + 1]), FailureCode::OutputTooLarge),
+        (ToolResult::ok("").with_metadata("a", "x".repeat(METADATA_BYTES_MAX)), FailureCode::OutputTooLarge),
+        (ToolResult::ok("").with_metadata(ToolResult::PENDING, json!({})), FailureCode::BadOutput),
+        (ToolResult::pending(Request::approval("Sure?")), FailureCode::BadOutput),
+    ];
+    for (result, code) in bad {
+        let (answer, replacement) = (result.clone(), result);
+        let before = before_tool(move |_| BeforeTool::Answer(answer.clone()));
+        let after = after_tool(move |_| AfterTool::Replace(replacement.clone()));
+        for rules in [before, after] {
+            let result = run(&stage(FakeCatalog::default().with_echo(), "echo", vec![rules])).await;
+            assert_eq!(result.tool_calls[0].ending.code, Some(code));
+        }
+    }
+    let long = after_tool(|_| AfterTool::Replace(ToolResult::error("x".repeat(OUTPUT_BYTES_MAX))));
+    let result = run(&stage(FakeCatalog::default().with_echo(), "echo", vec![long])).await;
+    assert_eq!(result.tool_calls[0].ending.result, ToolResult::error("x".repeat(ERROR_OUTPUT_BYTES_MAX)));
+}
+
+#[tokio::test]
+async fn shared_hooks_can_be_given_to_several_agents() {
+    let (seen, note) = lines();
+    let shared: Arc<dyn Hooks> = Arc::new(before_tool(move |call| {
+        note(call.tool.definition.name.clone());
+        BeforeTool::Run
+    }));
+    for _ in 0..2 {
+        let mut stage = stage(FakeCatalog::default().with_echo(), "echo", Vec::new());
+        stage.agent = stage.agent.with_hooks(Arc::clone(&shared));
+        run(&stage).await;
+    }
+    assert_eq!(*seen.lock().unwrap(), ["echo", "echo"]);
+}
+
+#[tokio::test]
+async fn a_panic_of_a_hook_is_a_panic_of_whoever_awaits_the_run() {
+    let broken = || {
+        let mut stage = Stage::new(FakeCatalog::default().with_echo(), &[call(&[("echo", r#"{"n":1}"#)])]);
+        stage.agent = stage.agent.with_hooks(before_tool(|_| panic!("a bug")));
+        stage
+    };
+    let said = |panic: Box<dyn Any + Send>| *panic.downcast::<&str>().unwrap();
+
+    let stage = broken();
+    let run = AssertUnwindSafe(stage.agent.run(stage.request())).catch_unwind().await;
+    assert_eq!(said(run.unwrap_err()), "a bug");
+
+    let streamed = AssertUnwindSafe(broken().agent.stream(RunRequest::prompt("go")).result()).catch_unwind().await;
+    assert_eq!(said(streamed.unwrap_err()), "a bug");
+
+    let conversation = Conversation::new(broken().agent, ConversationOptions::default()).unwrap();
+    let sent = conversation.send(SendRequest::text("go")).await;
+    assert!(matches!(sent, Err(ConversationError::Panicked)), "{sent:?}");
+    assert!(conversation.history().is_empty());
 }

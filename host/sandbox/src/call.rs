@@ -44,7 +44,7 @@ pub(crate) async fn call_tool(
         instance.toolcell_tool_tools().call_call_tool(&mut *store, tool, arguments, &context).await
     };
     let ended = timeout_at(deadline.into(), run).await;
-    result::outcome(returned(ended, store)?, OffsetDateTime::now_utc())
+    result::outcome(returned(ended, store)?, OffsetDateTime::now_utc()).map_err(Fault::Result)
 }
 
 /// Calls `list-tools` in a new instance.

@@ -2,6 +2,7 @@
 
 use std::str::Utf8Error;
 
+use toolcell_contract::accept::Violation;
 use toolcell_contract::{Failure, FailureCode};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{PoolConcurrencyLimitError, Trap};
@@ -37,10 +38,8 @@ pub(crate) enum Fault {
     BadValue,
     /// It stopped in any other way.
     Trap,
-    /// The result breaks a size limit; the text says which.
-    ResultTooLarge(&'static str),
-    /// The result breaks a rule; the text says which.
-    ResultInvalid(&'static str),
+    /// The result breaks a rule.
+    Result(Violation),
     /// The arguments are larger than any tool's.
     ArgumentsTooLarge,
     /// Somebody dropped the call.
@@ -65,8 +64,7 @@ impl Fault {
             Self::HostcallBytes => Failure::new(FailureCode::OutputTooLarge),
             Self::BadValue => Failure::new(FailureCode::BadAbi),
             Self::Trap => Failure::new(FailureCode::Trap),
-            Self::ResultTooLarge(rule) => Failure::with_detail(FailureCode::OutputTooLarge, rule),
-            Self::ResultInvalid(rule) => Failure::with_detail(FailureCode::BadOutput, rule),
+            Self::Result(violation) => violation.into(),
             Self::ArgumentsTooLarge => {
                 Failure::with_detail(FailureCode::InvalidArguments, "the arguments are larger than 1 MiB")
             }
@@ -86,11 +84,10 @@ impl Fault {
             Self::TablesDenied => Some(LimitHit::Tables),
             Self::TooManyInstances | Self::TooManyHandles | Self::TooManyResources => Some(LimitHit::Handles),
             Self::HostcallBytes => Some(LimitHit::HostcallBytes),
-            Self::ResultTooLarge(_) => Some(LimitHit::Output),
+            Self::Result(violation) => (violation.code() == FailureCode::OutputTooLarge).then_some(LimitHit::Output),
             Self::Exit
             | Self::BadValue
             | Self::Trap
-            | Self::ResultInvalid(_)
             | Self::ArgumentsTooLarge
             | Self::Dropped
             | Self::NoRoom

@@ -1,9 +1,11 @@
-//! Asks hooks one after another and makes one decision of theirs. It knows nothing of time and cancellation.
+//! Asks hooks one after another and makes one decision of theirs. It knows nothing of the run's time and cancellation.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
+use time::OffsetDateTime;
+use toolcell_contract::accept::{self, Violation};
 use toolcell_contract::{Failure, FailureCode, Request, ToolResult};
 
 use super::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, SentPrompt};
@@ -79,7 +81,10 @@ pub(crate) async fn before_tool(hooks: &[Arc<dyn Hooks>], call_id: &str, tool: &
             },
             BeforeTool::Answer(result) => return Plan::End(resolved(result)),
             BeforeTool::Deny { reason } => return Plan::End(forbidden(reason).into()),
-            BeforeTool::Suspend(request) => questions.push_back(request.with_id(Request::fresh_id())),
+            BeforeTool::Suspend(request) => match accept::request(request, OffsetDateTime::now_utc()) {
+                Ok(request) => questions.push_back(request),
+                Err(violation) => return Plan::End(broken(violation).into()),
+            },
         }
     }
     Plan::Run { arguments, questions }
@@ -103,11 +108,20 @@ pub(crate) fn forbidden(reason: impl Into<String>) -> Failure {
     Failure::with_detail(FailureCode::Forbidden, reason)
 }
 
-/// A hook's result. One that looks like a question would never be asked: [`BeforeTool::Suspend`] asks.
+/// A hook's result, held to the rules of every result. One that looks like a question would never be asked:
+/// [`BeforeTool::Suspend`] asks.
 fn resolved(result: ToolResult) -> CallEnding {
-    if result.pending_of().is_none() {
-        return result.into();
+    match accept::result(result) {
+        Ok(result) => result.into(),
+        Err(violation) => broken(violation).into(),
     }
-    Failure::with_detail(FailureCode::BadOutput, "a hook gave a pending result: it must suspend the call instead")
-        .into()
+}
+
+/// The failure of a call whose hook broke a rule.
+fn broken(violation: Violation) -> Failure {
+    let detail = match violation {
+        Violation::PendingByHand => "it must suspend the call to ask something".to_owned(),
+        other => other.to_string(),
+    };
+    Failure::with_detail(violation.code(), format!("this came from a hook of the host program: {detail}"))
 }
