@@ -92,6 +92,9 @@ pub enum RunError {
         /// The run.
         run: Box<SuspendedRun>,
     },
+    /// The runtime on which a [`crate::RunStream`] began was shut down, and its run with it.
+    #[error("the run was cut off: the runtime on which its stream began was shut down")]
+    CutOff,
 }
 
 impl Agent {

@@ -1,23 +1,36 @@
 //! A run as a stream of its events.
 
-use std::pin::Pin;
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{Stream, StreamExt as _};
-use tokio::sync::mpsc;
+use futures::task::AtomicWaker;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use toolcell_contract::Answer;
+use tracing::Instrument as _;
+use tracing::instrument::WithSubscriber as _;
 
 use crate::agent::{Agent, RunError, RunRequest};
 use crate::event::{EventSink, RunEvent};
 use crate::run::{RunResult, SuspendedRun};
 
+/// Events that are kept for a reader that is behind: a turn of many calls has about a hundred, and its text counts once.
+const EVENTS_HELD_MAX: usize = 1_024;
+
 /// The events of a run, as they happen; then [`RunStream::result`].
 ///
-/// The stream is the run: it goes on while it is polled, and dropping it ends the model's answer and every call at
-/// once. Nothing piles up behind a reader that takes its time, because the run waits for it.
+/// The run begins when the stream is first polled, in a task of its own on the tokio runtime that polls it. From then on it
+/// goes its own pace: a reader that takes its time finds the events there, texts joined and progress at its latest. Only a
+/// reader that is more than a thousand events behind holds the run up, and that is time of the run: its model and its
+/// tools do not wait either ([`crate::Budget::time_max`]).
+///
+/// Dropping the stream ends the run, with the model's answer and every call.
 ///
 /// ```
 /// use futures::StreamExt as _;
@@ -35,38 +48,59 @@ use crate::run::{RunResult, SuspendedRun};
 /// ```
 pub struct RunStream {
     run: Run,
-    events: mpsc::UnboundedReceiver<RunEvent>,
+    held: Arc<Held>,
 }
 
+type Ended = Result<RunResult, RunError>;
+
 enum Run {
-    Alive(BoxFuture<'static, Result<RunResult, RunError>>),
-    Over(Box<Result<RunResult, RunError>>),
+    /// Nobody has asked for its events yet.
+    Ready(BoxFuture<'static, Ended>),
+    Alive(AbortOnDropHandle<Ended>),
+    Over(Box<Ended>),
 }
 
 impl RunStream {
     fn new<F>(run: impl FnOnce(Arc<dyn EventSink>) -> F) -> Self
     where
-        F: Future<Output = Result<RunResult, RunError>> + Send + 'static,
+        F: Future<Output = Ended> + Send + 'static,
     {
-        // It holds no more than what happens while the run is polled once, and what calls report in the meantime.
-        let (sender, events) = mpsc::unbounded_channel();
-        let sink = Arc::new(move |event: RunEvent| {
-            // Nobody is left to be told when the stream was dropped.
-            let _ = sender.send(event);
-        });
-        Self { run: Run::Alive(run(sink).boxed()), events }
+        let held = Arc::new(Held::default());
+        let sink = Arc::clone(&held);
+        // Whoever watches the caller sees the run too.
+        let run = run(Arc::new(move |event| sink.put(event))).in_current_span().with_current_subscriber();
+        Self { run: Run::Ready(run.boxed()), held }
     }
 
     /// The result of the run. Events that were not taken yet are passed over.
     ///
     /// # Errors
-    /// As for [`Agent::run`].
+    /// As for [`Agent::run`], and [`RunError::CutOff`].
     pub async fn result(mut self) -> Result<RunResult, RunError> {
         while self.next().await.is_some() {}
         match self.run {
-            Run::Alive(run) => run.await,
             Run::Over(result) => *result,
+            // Only a run that is over has no next event.
+            Run::Ready(_) | Run::Alive(_) => Err(RunError::CutOff),
         }
+    }
+
+    /// Whether the run is over.
+    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Run::Ready(run) = &mut self.run {
+            let run = std::mem::replace(run, std::future::pending().boxed());
+            let run = Arc::clone(&self.held).let_on(run);
+            self.run = Run::Alive(AbortOnDropHandle::new(tokio::spawn(run)));
+        }
+        let Run::Alive(task) = &mut self.run else { return Poll::Ready(()) };
+        task.poll_unpin(cx).map(|joined| match joined.map_err(JoinError::try_into_panic) {
+            Ok(ended) => self.run = Run::Over(Box::new(ended)),
+            Err(cut_off) => {
+                self.run = Run::Over(Box::new(Err(RunError::CutOff)));
+                // A panic of the program's own code is the reader's, as it would be without a task between the two.
+                cut_off.map_or_else(drop, |panic| std::panic::resume_unwind(panic));
+            }
+        })
     }
 }
 
@@ -74,20 +108,14 @@ impl Stream for RunStream {
     type Item = RunEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<RunEvent>> {
-        loop {
-            if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
-                return Poll::Ready(Some(event));
-            }
-            // Nothing follows. Not by polling: that also says "not yet" when the task has done much in one go.
-            let Run::Alive(run) = &mut self.run else { return Poll::Ready(self.events.try_recv().ok()) };
-            match run.poll_unpin(cx) {
-                Poll::Ready(result) => self.run = Run::Over(Box::new(result)),
-                // What was emitted while it was polled is taken before anybody waits.
-                Poll::Pending => match self.events.poll_recv(cx) {
-                    Poll::Ready(Some(event)) => return Poll::Ready(Some(event)),
-                    _ => return Poll::Pending,
-                },
-            }
+        self.held.reader.register(cx.waker());
+        if let Some(event) = self.held.take() {
+            return Poll::Ready(Some(event));
+        }
+        match self.poll_run(cx) {
+            // It may have said its last words since.
+            Poll::Ready(()) => Poll::Ready(self.held.take()),
+            Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -96,6 +124,76 @@ impl std::fmt::Debug for RunStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_over = matches!(self.run, Run::Over(_));
         f.debug_struct("RunStream").field("is_over", &is_over).finish_non_exhaustive()
+    }
+}
+
+/// What the reader has not taken yet.
+#[derive(Default)]
+struct Held {
+    events: Mutex<VecDeque<RunEvent>>,
+    reader: AtomicWaker,
+    run: AtomicWaker,
+}
+
+impl Held {
+    /// Lets the run go on unless its reader is far behind. So there is never more than [`EVENTS_HELD_MAX`] events, what
+    /// happens while the run is polled once, and the latest progress of each call.
+    async fn let_on(self: Arc<Self>, run: impl Future<Output = Ended>) -> Ended {
+        let mut run = pin!(run);
+        poll_fn(|cx| {
+            self.run.register(cx.waker());
+            if self.events().len() >= EVENTS_HELD_MAX { Poll::Pending } else { run.as_mut().poll(cx) }
+        })
+        .await
+    }
+
+    fn put(&self, event: RunEvent) {
+        let mut events = self.events();
+        if let Some(event) = unless_joined(&mut events, event) {
+            events.push_back(event);
+        }
+        drop(events);
+        self.reader.wake();
+    }
+
+    fn take(&self) -> Option<RunEvent> {
+        let (event, left) = {
+            let mut events = self.events();
+            (events.pop_front(), events.len())
+        };
+        if event.is_some() && left + 1 == EVENTS_HELD_MAX {
+            self.run.wake();
+        }
+        event
+    }
+
+    fn events(&self) -> MutexGuard<'_, VecDeque<RunEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The event, unless one that is held has taken it in: text follows text, and only the latest progress of a call counts.
+fn unless_joined(held: &mut VecDeque<RunEvent>, event: RunEvent) -> Option<RunEvent> {
+    match (held.back_mut(), event) {
+        (Some(RunEvent::Text { text }), RunEvent::Text { text: more })
+        | (Some(RunEvent::Reasoning { text }), RunEvent::Reasoning { text: more }) => {
+            text.push_str(&more);
+            None
+        }
+        (_, RunEvent::Progress { call_id, name, progress: latest }) => {
+            let earlier = held.iter_mut().rev().find_map(|event| match event {
+                RunEvent::Progress { call_id: id, progress, .. } if *id == call_id => Some(progress),
+                _ => None,
+            });
+            match earlier {
+                Some(progress) => {
+                    *progress = latest;
+                    None
+                }
+                None => Some(RunEvent::Progress { call_id, name, progress: latest }),
+            }
+        }
+        (_, event) => Some(event),
     }
 }
 
