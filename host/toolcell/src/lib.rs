@@ -78,7 +78,7 @@ mod otlp;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use native::{NativeTool, NativeToolError};
+pub use native::{NativeResult, NativeTool, NativeToolError};
 #[cfg(feature = "otlp")]
 pub use otlp::{Otlp, OtlpError};
 pub use tokio_util::sync::CancellationToken;
@@ -138,7 +138,7 @@ impl Host {
     }
 
     /// The same host with a tool that is a function of this program. It hides a component's tool of the same name, and
-    /// replaces an own one.
+    /// replaces an own one; a call of that one that waits for an answer ends as `tool-changed`.
     #[must_use]
     pub fn with_tool(mut self, tool: NativeTool) -> Self {
         self.native.retain(|own| own.definition().name != tool.definition().name);
@@ -149,11 +149,7 @@ impl Host {
     /// All tools, of the directory and of the program.
     #[must_use]
     pub fn catalog(&self) -> Arc<dyn Catalog> {
-        let components = Arc::clone(&self.toolbox) as Arc<dyn Catalog>;
-        if self.native.is_empty() {
-            return components;
-        }
-        Arc::new(WithNative { native: self.native.clone(), others: components })
+        Arc::new(WithNative { native: self.native.clone(), others: Arc::clone(&self.toolbox) as Arc<dyn Catalog> })
     }
 
     /// The tools of the directory, with what is known about their files.
