@@ -8,18 +8,22 @@ use tokio_util::sync::CancellationToken;
 use toolcell_contract::Answer;
 
 use crate::answerer::{Answerer, Nobody};
+use crate::approval::ApprovalPolicy;
 use crate::board::{Board, Refusal};
 use crate::budget::Budget;
-use crate::call::Caller;
+use crate::call::{CallStart, Caller};
 use crate::catalog::Catalog;
 use crate::compaction::Compaction;
 use crate::event::{EventSink, NoEvents};
 use crate::hooks::Hooks;
+use crate::journal::Journal;
 use crate::model::Model;
 use crate::run::{RunProgress, RunResult, SuspendedRun};
 use crate::telemetry::RunWatch;
 use crate::transcript::{Message, is_balanced};
 use crate::window::Window;
+
+pub(crate) use run_loop::{Next, starts};
 
 use run_loop::Loop;
 
@@ -34,6 +38,7 @@ pub struct Agent {
     catalog: Arc<dyn Catalog>,
     answerer: Arc<dyn Answerer>,
     hooks: Vec<Arc<dyn Hooks>>,
+    approval: ApprovalPolicy,
     budget: Budget,
     compaction: Option<Compaction>,
 }
@@ -106,6 +111,7 @@ impl Agent {
             catalog,
             answerer: Arc::new(Nobody),
             hooks: Vec::new(),
+            approval: ApprovalPolicy::default(),
             budget: Budget::default(),
             compaction: Some(Compaction::default()),
         }
@@ -122,6 +128,13 @@ impl Agent {
     pub fn with_hooks(mut self, hooks: impl Hooks + 'static) -> Self {
         self.hooks.push(Arc::new(hooks));
         self
+    }
+
+    /// The same agent with tools that a person must approve before they run at all. They are asked for before the questions
+    /// of hooks, with the arguments that hooks left.
+    #[must_use]
+    pub fn with_approval(self, policy: impl Into<ApprovalPolicy>) -> Self {
+        Self { approval: policy.into(), ..self }
     }
 
     /// The same agent with another budget for each run.
@@ -177,7 +190,8 @@ impl Agent {
         }
         let progress = RunProgress::new(system, messages, window);
         let watch = RunWatch::new(self.model.as_ref(), &progress.id);
-        Ok(watch.over(self.with_loop(board, &events, &cancel, Duration::ZERO).drive(progress, None)).await)
+        let run = self.with_loop(board, None, &events, &cancel, Duration::ZERO);
+        Ok(watch.over(run.drive(progress, Next::Ask)).await)
     }
 
     /// Goes on with a run whose questions and answers are on the board.
@@ -189,21 +203,54 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> RunResult {
         let SuspendedRun { progress, slots } = run;
+        let next = Next::Calls(slots.into_iter().map(CallStart::At).collect());
         let watch = RunWatch::new(self.model.as_ref(), &progress.id);
-        watch.over(self.with_loop(board, events, cancel, progress.worked).drive(progress, Some(slots))).await
+        watch.over(self.with_loop(board, None, events, cancel, progress.worked).drive(progress, next)).await
+    }
+
+    /// Goes on with a run that writes down what it does.
+    pub(crate) async fn drive_with(
+        &self,
+        board: &Board,
+        journal: &dyn Journal,
+        progress: RunProgress,
+        next: Next,
+        events: &Arc<dyn EventSink>,
+        cancel: &CancellationToken,
+    ) -> RunResult {
+        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+        let run = self.with_loop(board, Some(journal), events, cancel, progress.worked);
+        watch.over(run.drive(progress, next)).await
+    }
+
+    /// The name of its model.
+    #[must_use]
+    pub fn model_name(&self) -> &str {
+        self.model.name()
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<dyn Catalog> {
+        Arc::clone(&self.catalog)
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     fn with_loop<'a>(
         &'a self,
         board: &'a Board,
+        journal: Option<&'a dyn Journal>,
         events: &'a Arc<dyn EventSink>,
         cancel: &'a CancellationToken,
         worked: Duration,
     ) -> Loop<'a> {
         let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
             .with_hooks(&self.hooks)
+            .with_approval(&self.approval)
+            .writing_to(journal)
             .having_worked(worked);
-        Loop { agent: self, caller, board, events, cancel }
+        Loop { agent: self, caller, board, journal, events, cancel }
     }
 }
 

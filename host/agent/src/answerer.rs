@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcell_contract::{Answer, Digest, Request};
 
 /// What a person decides on: the question, and what the host itself knows about the call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Question {
     /// The host's id of the call.
     pub call_id: String,
@@ -24,12 +26,16 @@ pub struct Question {
 }
 
 /// Who asks while a call waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Asker {
     /// The tool: after a yes it runs again with the answer.
     Tool,
     /// A hook of the host program: after a yes the tool runs for the first time.
     Hook,
+    /// The policy: after a yes the tool runs for the first time.
+    Policy,
 }
 
 /// Someone who can be asked while the run waits.

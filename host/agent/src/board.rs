@@ -8,6 +8,7 @@ use toolcell_contract::Answer;
 
 use crate::answerer::Question;
 use crate::run::SuspendedRun;
+use crate::store::Decision;
 
 /// The questions of a run, and of the runs before it in the same conversation.
 #[derive(Debug, Default)]
@@ -15,16 +16,18 @@ pub(crate) struct Board {
     state: Mutex<State>,
     /// There is an answer to act on. One run at a time waits for it.
     arrived: Notify,
+    /// There is a question that was not there before.
+    posted: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     /// With the place of the call in its turn, in that order.
     open: Vec<(usize, Question)>,
-    /// The answer that counts, by the id of the question.
-    answered: HashMap<String, Answer>,
+    /// The decision that counts, by the id of the question.
+    answered: HashMap<String, Decision>,
     /// What counts and was not acted on yet.
-    fresh: Vec<Answer>,
+    fresh: Vec<Decision>,
 }
 
 /// Why answers are not taken. None of them is, then.
@@ -64,34 +67,41 @@ impl Board {
         }
         let at = state.open.partition_point(|(other, _)| *other <= place);
         state.open.insert(at, (place, question.clone()));
+        self.posted.notify_one();
         true
     }
 
-    /// Takes answers: all of them, or none.
-    pub(crate) fn answer(&self, answers: Vec<Answer>) -> Result<Taken, Refusal> {
+    /// Takes decisions: all of them, or none.
+    pub(crate) fn decide(&self, decisions: Vec<Decision>) -> Result<Taken, Refusal> {
         let mut state = self.state();
-        let mut fresh: Vec<Answer> = Vec::new();
-        for answer in answers {
-            let before = state.answered.get(&answer.id).or_else(|| fresh.iter().find(|other| other.id == answer.id));
+        let mut fresh: Vec<Decision> = Vec::new();
+        for decision in decisions {
+            let id = &decision.answer.id;
+            let before = state.answered.get(id).or_else(|| fresh.iter().find(|other| other.answer.id == *id));
             match before {
-                Some(before) if is_same(before, &answer) => {}
-                Some(_) => return Err(Refusal::Conflict(answer.id)),
-                None if state.open.iter().any(|(_, open)| open.request.id == answer.id) => fresh.push(answer),
-                None => return Err(Refusal::Unknown(answer.id)),
+                Some(before) if before.is_same(&decision) => {}
+                Some(_) => return Err(Refusal::Conflict(decision.answer.id)),
+                None if state.open.iter().any(|(_, open)| open.request.id == *id) => fresh.push(decision),
+                None => return Err(Refusal::Unknown(decision.answer.id)),
             }
         }
         if fresh.is_empty() {
             return Ok(Taken::Again);
         }
-        state.open.retain(|(_, open)| !fresh.iter().any(|answer| answer.id == open.request.id));
-        state.answered.extend(fresh.iter().map(|answer| (answer.id.clone(), answer.clone())));
+        state.open.retain(|(_, open)| !fresh.iter().any(|decision| decision.answer.id == open.request.id));
+        state.answered.extend(fresh.iter().map(|decision| (decision.answer.id.clone(), decision.clone())));
         state.fresh.extend(fresh);
         self.arrived.notify_one();
         Ok(Taken::First)
     }
 
-    /// Answers to act on, in the order in which they came. Each is given once.
-    pub(crate) fn take(&self) -> Vec<Answer> {
+    /// [`Board::decide`] with plain answers.
+    pub(crate) fn answer(&self, answers: Vec<Answer>) -> Result<Taken, Refusal> {
+        self.decide(answers.into_iter().map(Decision::from).collect())
+    }
+
+    /// Decisions to act on, in the order in which they came. Each is given once.
+    pub(crate) fn take(&self) -> Vec<Decision> {
         std::mem::take(&mut self.state().fresh)
     }
 
@@ -112,6 +122,11 @@ impl Board {
         state.fresh.clear();
     }
 
+    /// Waits until there may be a new question.
+    pub(crate) async fn posted(&self) {
+        self.posted.notified().await;
+    }
+
     /// The open questions, in call order.
     pub(crate) fn open(&self) -> Vec<Question> {
         self.state().open.iter().map(|(_, question)| question.clone()).collect()
@@ -120,11 +135,6 @@ impl Board {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether two answers to one question decide the same. The reason of a no is only a remark.
-fn is_same(one: &Answer, other: &Answer) -> bool {
-    (one.ok, &one.data) == (other.ok, &other.data)
 }
 
 #[cfg(test)]
@@ -173,7 +183,7 @@ mod tests {
         assert_eq!(board.answer(vec![Answer::decline("b", "no")]), Err(Refusal::Conflict("b".into())));
         let other = Answer::approve("b").with_data([("n".to_owned(), 1.into())].into_iter().collect());
         assert_eq!(board.answer(vec![other]), Err(Refusal::Conflict("b".into())));
-        assert_eq!(board.take(), [Answer::approve("b")], "it is acted on once");
+        assert_eq!(board.take(), [Decision::from(Answer::approve("b"))], "it is acted on once");
         assert_eq!(board.answer(vec![Answer::approve("b")]), Ok(Taken::Again));
         assert!(!board.has_fresh());
     }

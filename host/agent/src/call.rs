@@ -8,15 +8,18 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use toolcell_contract::{Answer, CallContext, Failure, FailureCode, Outcome, Request, Suspension, ToolResult};
+use toolcell_contract::{Answer, CallContext, Failure, FailureCode, Object, Outcome, Request, Suspension, ToolResult};
 use tracing::Instrument as _;
 
 use crate::answerer::{Answerer, Asker, Question};
+use crate::approval::ApprovalPolicy;
 use crate::budget::Budget;
 use crate::call_record::{CallEnding, CallRecord};
 use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
 use crate::event::{EventSink, RunEvent};
 use crate::hooks::{Hooks, chain};
+use crate::journal::Journal;
+use crate::store::{Decision, OpenCallRecord};
 use crate::suspension::{self, CANCELLED, EXPIRED, Settled, settle};
 use crate::telemetry::ToolWatch;
 use crate::transcript::CallRequest;
@@ -29,10 +32,10 @@ const REVIEW_GRACE: Duration = Duration::from_millis(500);
 /// A call that waits for an answer. It holds nothing but data, and goes on once: [`Caller::answer`] takes it.
 #[derive(Debug)]
 pub struct OpenCall {
-    call: PreparedCall,
-    suspension: Suspension,
-    asker: Asker,
-    rounds: u32,
+    pub(crate) call: PreparedCall,
+    pub(crate) suspension: Suspension,
+    pub(crate) asker: Asker,
+    pub(crate) rounds: u32,
 }
 
 impl OpenCall {
@@ -58,6 +61,29 @@ impl OpenCall {
             digest: self.call.tool.digest,
             asker: self.asker,
             request: self.suspension.request.clone(),
+        }
+    }
+
+    /// The call as data, from which it can go on in another process.
+    #[must_use]
+    pub fn record(&self) -> OpenCallRecord {
+        let PreparedCall { call_id, request, tool, arguments, is_rewritten, is_edited, questions, spent } = &self.call;
+        let Suspension { request: question, guest_id, state } = &self.suspension;
+        OpenCallRecord {
+            call_id: call_id.clone(),
+            call: request.clone(),
+            tool: tool.definition.clone(),
+            digest: tool.digest,
+            arguments: arguments.clone(),
+            is_rewritten: *is_rewritten,
+            is_edited: *is_edited,
+            questions: questions.iter().cloned().collect(),
+            spent: *spent,
+            request: question.clone(),
+            guest_id: guest_id.clone(),
+            state: state.clone(),
+            asker: self.asker,
+            rounds: self.rounds,
         }
     }
 
@@ -99,18 +125,41 @@ pub enum CallState {
     Open(Box<OpenCall>),
 }
 
+/// How a call of a turn comes to life.
+#[derive(Debug)]
+pub(crate) enum CallStart {
+    /// It begins, unless it is refused.
+    Begin { call_id: String, request: CallRequest, refusal: Option<Failure> },
+    /// It had waited, and goes on with a decision.
+    Decided(Box<OpenCall>, Decision),
+    /// It has got this far.
+    At(CallState),
+}
+
+impl CallState {
+    /// The host's id of the call.
+    pub(crate) fn call_id(&self) -> &str {
+        match self {
+            Self::Finished(record) => &record.call_id,
+            Self::Open(open) => open.call_id(),
+        }
+    }
+}
+
 /// A call whose tool is found and whose arguments fit.
 #[derive(Debug)]
-struct PreparedCall {
-    call_id: String,
-    request: CallRequest,
-    tool: Arc<Tool>,
-    arguments: Value,
+pub(crate) struct PreparedCall {
+    pub(crate) call_id: String,
+    pub(crate) request: CallRequest,
+    pub(crate) tool: Arc<Tool>,
+    pub(crate) arguments: Value,
     /// Whether these are no longer the model's arguments.
-    is_rewritten: bool,
-    /// What hooks ask before it runs at all.
-    questions: VecDeque<Request>,
-    spent: Duration,
+    pub(crate) is_rewritten: bool,
+    /// Whether a person has changed them.
+    pub(crate) is_edited: bool,
+    /// What the policy and hooks ask before it runs at all.
+    pub(crate) questions: VecDeque<(Asker, Request)>,
+    pub(crate) spent: Duration,
 }
 
 /// Runs calls: the one place where a tool is executed, for a run and for a single call alike.
@@ -118,6 +167,8 @@ pub struct Caller<'a> {
     catalog: &'a dyn Catalog,
     answerer: &'a dyn Answerer,
     hooks: &'a [Arc<dyn Hooks>],
+    approval: Option<&'a ApprovalPolicy>,
+    journal: Option<&'a dyn Journal>,
     budget: &'a Budget,
     events: &'a Arc<dyn EventSink>,
     cancel: &'a CancellationToken,
@@ -138,13 +189,24 @@ impl<'a> Caller<'a> {
     ) -> Self {
         let running = Semaphore::new(budget.calls_at_once_max.get());
         let clock = WorkClock::starting_at(Duration::ZERO);
-        Self { catalog, answerer, hooks: &[], budget, events, cancel, running, clock }
+        Self { catalog, answerer, hooks: &[], approval: None, journal: None, budget, events, cancel, running, clock }
     }
 
     /// The same caller with hooks, which are asked in this order.
     #[must_use]
     pub fn with_hooks(self, hooks: &'a [Arc<dyn Hooks>]) -> Self {
         Self { hooks, ..self }
+    }
+
+    /// The same caller, with tools that a person must approve.
+    #[must_use]
+    pub fn with_approval(self, policy: &'a ApprovalPolicy) -> Self {
+        Self { approval: Some(policy), ..self }
+    }
+
+    /// The same caller, which writes down each execution before it begins.
+    pub(crate) fn writing_to(self, journal: Option<&'a dyn Journal>) -> Self {
+        Self { journal, ..self }
     }
 
     /// The same caller for a run that has worked for so long already.
@@ -197,18 +259,22 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Asks the hooks what becomes of a call.
+    /// Asks the hooks and the policy what becomes of a call.
     async fn plan(&self, call: &mut PreparedCall) -> Settled {
         if !self.hooks.is_empty() {
             let arguments = call.arguments.clone();
             match self.working(chain::before_tool(self.hooks, &call.call_id, &call.tool, arguments)).await {
                 Ok(chain::Plan::Run { arguments, questions }) => {
                     call.is_rewritten = arguments != call.arguments;
-                    (call.arguments, call.questions) = (arguments, questions);
+                    call.arguments = arguments;
+                    call.questions = questions.into_iter().map(|request| (Asker::Hook, request)).collect();
                 }
                 Ok(chain::Plan::End(ending)) => return Settled::Refused(ending),
                 Err(halt) => return Settled::Refused(halt.failure().into()),
             }
+        }
+        if let Some(request) = self.approval.and_then(|policy| policy.question(&call.tool.definition)) {
+            call.questions.push_front((Asker::Policy, request));
         }
         Settled::Run(CallContext::first(call.call_id.as_str()))
     }
@@ -218,10 +284,29 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// [`ForeignAnswer`] with the call when the answer is for another question.
     pub async fn answer(&self, open: OpenCall, answer: Answer) -> Result<CallState, ForeignAnswer> {
-        match self.settle(&open, answer) {
-            Ok(settled) => Ok(self.go_on(open.call, settled, open.rounds).await),
-            Err(answered) => Err(ForeignAnswer { answered, call: Box::new(open) }),
-        }
+        self.decide(open, answer.into()).await
+    }
+
+    /// [`Caller::answer`], with what else was decided.
+    pub(crate) async fn decide(&self, mut open: OpenCall, decision: Decision) -> Result<CallState, ForeignAnswer> {
+        let Decision { answer, arguments, .. } = decision;
+        let settled = match self.settle(&open, answer) {
+            Ok(settled) => settled,
+            Err(answered) => return Err(ForeignAnswer { answered, call: Box::new(open) }),
+        };
+        let settled = match (settled, arguments) {
+            (Settled::Run(context), Some(arguments)) => match open.call.edit(arguments) {
+                Ok(()) => Settled::Run(context),
+                Err(failure) => Settled::Refused(failure.into()),
+            },
+            (settled, _) => settled,
+        };
+        Ok(self.go_on(open.call, settled, open.rounds).await)
+    }
+
+    /// The time by which questions lapse. None for a run on record: its store looks at one clock for all hosts.
+    pub(crate) fn now(&self) -> Option<OffsetDateTime> {
+        self.journal.is_none().then(OffsetDateTime::now_utc)
     }
 
     /// Tells everyone that a call waits.
@@ -234,7 +319,7 @@ impl<'a> Caller<'a> {
     /// question is none.
     pub(crate) async fn ask(&self, question: Question) -> Option<Answer> {
         let (id, call_id) = (question.request.id.clone(), question.call_id.clone());
-        let expiry = suspension::expiry(&question.request);
+        let expiry = self.now().and_then(|_| suspension::expiry(&question.request));
         let lapsed = async {
             match expiry {
                 Some(end) => {
@@ -272,8 +357,8 @@ impl<'a> Caller<'a> {
         };
         let arguments = tool.schema.check(&request.arguments)?;
         let (call_id, request, tool) = (call_id.to_owned(), request.clone(), Arc::clone(tool));
-        let (is_rewritten, questions, spent) = (false, VecDeque::new(), Duration::ZERO);
-        Ok(PreparedCall { call_id, request, tool, arguments, is_rewritten, questions, spent })
+        let (is_rewritten, is_edited, questions, spent) = (false, false, VecDeque::new(), Duration::ZERO);
+        Ok(PreparedCall { call_id, request, tool, arguments, is_rewritten, is_edited, questions, spent })
     }
 
     /// Executes until there is a result or a question.
@@ -282,10 +367,10 @@ impl<'a> Caller<'a> {
             Settled::Run(context) => context,
             Settled::Refused(ending) => return self.finish(call.ended(ending)).await,
         };
-        // Hooks ask a fixed number of questions; only a tool could ask for ever.
-        if let Some(request) = call.questions.pop_front() {
+        // Policy and hooks ask a fixed number of questions; only a tool could ask for ever.
+        if let Some((asker, request)) = call.questions.pop_front() {
             let suspension = Suspension { request, guest_id: None, state: None };
-            return CallState::Open(Box::new(OpenCall { call, suspension, asker: Asker::Hook, rounds }));
+            return CallState::Open(Box::new(OpenCall { call, suspension, asker, rounds }));
         }
         match self.execute(&mut call, context).await {
             Outcome::Done(result) => self.finish(call.ended(result.into())).await,
@@ -304,13 +389,13 @@ impl<'a> Caller<'a> {
     /// What follows from an answer, or the answer's id when it is for another question.
     fn settle(&self, open: &OpenCall, answer: Answer) -> Result<Settled, String> {
         let ok = answer.ok;
-        let settled = settle(&open.call.call_id, &open.suspension, answer, OffsetDateTime::now_utc())?;
+        let settled = settle(&open.call.call_id, &open.suspension, answer, self.now())?;
         if !self.cancel.is_cancelled() {
             let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
             self.events.emit(RunEvent::Answered { call_id, name, ok });
         }
         match (settled, open.asker) {
-            (Settled::Run(_), Asker::Hook) => Ok(Settled::Run(CallContext::first(open.call_id()))),
+            (Settled::Run(_), Asker::Hook | Asker::Policy) => Ok(Settled::Run(CallContext::first(open.call_id()))),
             (settled, _) => Ok(settled),
         }
     }
@@ -327,6 +412,9 @@ impl<'a> Caller<'a> {
         let span = watch.span();
         let run = async {
             let _permit = self.running.acquire().await;
+            if let Some(journal) = self.journal {
+                journal.executing(&call.call_id).await;
+            }
             watch.begin();
             self.working(self.catalog.call(job, observer)).await
         };
@@ -373,7 +461,19 @@ impl<'a> Caller<'a> {
 }
 
 impl PreparedCall {
-    fn ended(self, ending: CallEnding) -> CallRecord {
+    /// Puts a person's arguments in place of the model's.
+    fn edit(&mut self, arguments: Object) -> Result<(), Failure> {
+        self.arguments = self.tool.schema.check(&Value::Object(arguments).to_string())?;
+        (self.is_rewritten, self.is_edited) = (true, true);
+        Ok(())
+    }
+
+    fn ended(self, mut ending: CallEnding) -> CallRecord {
+        // Or the model would ask for the same again.
+        if self.is_edited && ending.code.is_none() {
+            ending.result.output =
+                format!("executed with edited arguments: {}\n{}", self.arguments, ending.result.output);
+        }
         let replaced_arguments = self.is_rewritten.then_some(self.arguments);
         CallRecord { call_id: self.call_id, request: self.request, replaced_arguments, ending, duration: self.spent }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt as _, ready};
 use serde::{Deserialize, Serialize};
 use toolcell_contract::{CallContext, Definition, Digest, Outcome};
 
@@ -17,6 +17,24 @@ pub trait Catalog: Send + Sync {
 
     /// Executes a tool once. Arguments were checked against its schema. Dropping the future ends the execution.
     fn call<'a>(&'a self, call: Call, observer: Arc<dyn Observer>) -> BoxFuture<'a, Execution>;
+
+    /// Whether a component can be called by its digest, also when it is not offered any more.
+    fn has_component(&self, digest: Digest) -> BoxFuture<'_, bool> {
+        ready(self.tools().iter().any(|tool| tool.digest == Some(digest))).boxed()
+    }
+
+    /// The bytes of a component, to be kept for a call that waits.
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        let _ = digest;
+        ready(None).boxed()
+    }
+
+    /// Makes a component that was kept callable by its digest, without offering its tools. One that cannot be used is passed
+    /// over: calls of it end as `tool-changed`.
+    fn bring_component(&self, digest: Digest, bytes: Vec<u8>) -> BoxFuture<'_, ()> {
+        let _ = (digest, bytes);
+        ready(()).boxed()
+    }
 }
 
 /// A tool that can be called: what is known of it, and its checked schema.

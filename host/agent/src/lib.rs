@@ -6,6 +6,7 @@
 
 mod agent;
 mod answerer;
+mod approval;
 mod board;
 mod budget;
 mod call;
@@ -13,13 +14,17 @@ mod call_record;
 mod catalog;
 mod compaction;
 mod conversation;
+mod decision;
+mod durable;
 mod estimate;
 mod event;
 mod hooks;
+mod journal;
 mod measured;
 mod model;
 mod run;
 mod schema;
+mod store;
 mod stream;
 mod suspension;
 mod telemetry;
@@ -29,6 +34,7 @@ mod work_clock;
 
 pub use agent::{Agent, RunError, RunRequest};
 pub use answerer::{Answerer, Asker, Nobody, Question};
+pub use approval::{ApprovalPolicy, Approve};
 pub use budget::{Budget, RunLimit};
 pub use call::{CallState, Caller, ForeignAnswer, OpenCall, fresh_call_id};
 pub use call_record::{CallEnding, CallRecord};
@@ -37,12 +43,20 @@ pub use compaction::{Compaction, CompactionError};
 pub use conversation::{
     Conversation, ConversationError, ConversationOptions, Conversations, QUEUE_MAX, SendRequest, WhilePending,
 };
+pub use decision::BadDecision;
+pub use durable::{Desk, DeskError, Worker, WorkerOptions};
 pub use event::{EventSink, NoEvents, RestartCause, RunEvent};
 pub use hooks::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, ReplyEdit, SentPrompt};
 pub use measured::Measured;
 pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelWarning, Prompt, StopReason, Usage, WarningKind};
 pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
 pub use schema::{ArgumentSchema, SchemaError};
+pub use store::{
+    Answered, AuditEntry, Checkpoint, Claimed, Decision, Grant, Lease, NewRun, Notice, OpenCallRecord, Page, Parked,
+    QuestionState, RunHead, RunKey, RunStore, Signals, Slot, SlotState, Step, StoreError, StoreFuture, StoredCall,
+    StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun, StoredStatus, Swept, Tenant, TenantError,
+    TenantSettings, Wake, Webhook, WebhookError,
+};
 pub use stream::RunStream;
 
 pub use transcript::{AssistantTurn, CallRequest, Message, ToolReply, Verbatim, is_balanced};

@@ -91,7 +91,8 @@ pub struct ModelReply {
 }
 
 /// Why a model stopped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StopReason {
     /// It had said what it wanted, or wants its calls run.
     Finished,

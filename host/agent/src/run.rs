@@ -10,8 +10,9 @@ use crate::budget::RunLimit;
 use crate::call::{CallState, OpenCall};
 use crate::call_record::CallRecord;
 use crate::model::{ModelError, Usage, WarningKind};
+use crate::store::StoredReply;
 use crate::suspension::expiry;
-use crate::transcript::Message;
+use crate::transcript::{AssistantTurn, Message, ToolReply};
 use crate::window::Window;
 
 /// How a run ended, in one word.
@@ -189,4 +190,38 @@ pub(crate) struct RunProgress {
     pub(crate) warned: std::collections::BTreeSet<WarningKind>,
     /// How much of the conversation is sent.
     pub(crate) window: Window,
+}
+
+impl RunProgress {
+    /// Counts an answer of the model.
+    pub(crate) fn count(&mut self, usage: Usage) {
+        self.turns += 1;
+        self.usage += usage;
+    }
+
+    /// Takes the words of an answer for those of the run. After one that paused they go on.
+    pub(crate) fn say(&mut self, turn: &AssistantTurn) {
+        if !matches!(self.messages.last(), Some(Message::Assistant(_))) {
+            self.text.clear();
+        }
+        self.text.push_str(&turn.text);
+    }
+
+    /// Takes an answer of the model into the transcript.
+    pub(crate) fn take(&mut self, reply: &StoredReply) {
+        self.count(reply.usage);
+        self.say(&reply.turn);
+        self.messages.push(Message::Assistant(reply.turn.clone()));
+    }
+
+    /// Takes the results of the last turn's calls into the transcript.
+    pub(crate) fn close_turn(&mut self, records: Vec<CallRecord>) {
+        let replies = records.iter().map(|record| ToolReply {
+            call_id: record.request.id.clone(),
+            name: record.request.name.clone(),
+            result: record.ending.result.clone(),
+        });
+        self.messages.push(Message::Tool { replies: replies.collect() });
+        self.records.extend(records);
+    }
 }

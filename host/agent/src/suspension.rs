@@ -12,6 +12,9 @@ pub(crate) const CANCELLED: &str = "cancelled";
 /// The reason of a no that the host gives when a question lapses.
 pub(crate) const EXPIRED: &str = "expired";
 
+/// The reason of a no that the host gives when too many questions are open.
+pub(crate) const BUSY: &str = "busy";
+
 /// What a call does next.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Settled {
@@ -21,25 +24,26 @@ pub(crate) enum Settled {
     Refused(CallEnding),
 }
 
-/// Decides what follows from an answer that arrives at `now`. An answer to another question decides nothing: its id is the
+/// Decides what follows from an answer that arrives at `now`; none: whoever took the answer has looked at the clock. An answer to another question decides nothing: its id is the
 /// error.
 pub(crate) fn settle(
     call_id: &str,
     suspension: &Suspension,
     answer: Answer,
-    now: OffsetDateTime,
+    now: Option<OffsetDateTime>,
 ) -> Result<Settled, String> {
     let Suspension { request, guest_id, state } = suspension;
     if answer.id != request.id {
         return Err(answer.id);
     }
-    if has_lapsed(request, now) {
+    if now.is_some_and(|now| has_lapsed(request, now)) {
         return Ok(Settled::Refused(refused(request, FailureCode::Expired)));
     }
     if !answer.ok {
         let code = match answer.reason.as_deref() {
             Some(EXPIRED) => FailureCode::Expired,
             Some(CANCELLED) => FailureCode::Cancelled,
+            Some(BUSY) => FailureCode::Busy,
             _ => FailureCode::Declined,
         };
         return Ok(Settled::Refused(refused(request, code)));
@@ -91,13 +95,13 @@ mod tests {
 
     #[test]
     fn a_yes_runs_the_call_again_with_answer_and_state() {
-        let settled = settle("c1", &suspension(None, None), Answer::approve("pnd-1"), NOW).unwrap();
+        let settled = settle("c1", &suspension(None, None), Answer::approve("pnd-1"), Some(NOW)).unwrap();
         assert_eq!(settled, Settled::Run(CallContext::retry("c1", Answer::approve("pnd-1"), Some(vec![7]))));
     }
 
     #[test]
     fn a_tool_that_chose_an_id_gets_its_own_back() {
-        let settled = settle("c1", &suspension(Some("mine"), None), Answer::approve("pnd-1"), NOW).unwrap();
+        let settled = settle("c1", &suspension(Some("mine"), None), Answer::approve("pnd-1"), Some(NOW)).unwrap();
         assert_eq!(settled, Settled::Run(CallContext::retry("c1", Answer::approve("mine"), Some(vec![7]))));
     }
 
@@ -109,7 +113,7 @@ mod tests {
             ("expired", FailureCode::Expired),
             ("not today", FailureCode::Declined),
         ] {
-            let settled = settle("c1", &suspension(None, None), Answer::decline("pnd-1", reason), NOW).unwrap();
+            let settled = settle("c1", &suspension(None, None), Answer::decline("pnd-1", reason), Some(NOW)).unwrap();
             assert_eq!(settled, refusal("declined/expired: gpu?", code), "{reason}");
         }
     }
@@ -117,15 +121,15 @@ mod tests {
     #[test]
     fn an_answer_after_the_end_counts_as_none() {
         let yes = || Answer::approve("pnd-1");
-        let late = settle("c1", &suspension(None, Some("2026-12-01T12:00:00Z")), yes(), NOW).unwrap();
+        let late = settle("c1", &suspension(None, Some("2026-12-01T12:00:00Z")), yes(), Some(NOW)).unwrap();
         assert_eq!(late, refusal("declined/expired: gpu?", FailureCode::Expired));
-        let in_time = settle("c1", &suspension(None, Some("2026-12-01T12:00:01Z")), yes(), NOW).unwrap();
+        let in_time = settle("c1", &suspension(None, Some("2026-12-01T12:00:01Z")), yes(), Some(NOW)).unwrap();
         assert!(matches!(in_time, Settled::Run(_)));
     }
 
     #[test]
     fn an_answer_to_another_question_changes_nothing() {
-        let error = settle("c1", &suspension(None, None), Answer::approve("pnd-2"), NOW).unwrap_err();
+        let error = settle("c1", &suspension(None, None), Answer::approve("pnd-2"), Some(NOW)).unwrap_err();
         assert_eq!(error, "pnd-2");
     }
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use support::{FakeCatalog, Reply, Stage, call, say, suspended};
 use toolcell_agent::{
-    Budget, CallEnding, Message, ModelError, Question, RunEnd, RunError, RunEvent, RunLimit, RunRequest, RunStatus,
-    StopReason, is_balanced,
+    Approve, Asker, Budget, CallEnding, Message, ModelError, Question, RunEnd, RunError, RunEvent, RunLimit,
+    RunRequest, RunStatus, StopReason, is_balanced,
 };
 use toolcell_contract::{Answer, Failure, FailureCode, Outcome, ToolResult};
 
@@ -201,6 +201,33 @@ async fn an_answer_to_another_question_leaves_the_call_open() {
     stage.agent = stage.agent.wait_for(|_| async { Some(Answer::approve("pnd-other")) });
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!((result.status(), stage.times_called("gpu")), (RunStatus::Pending, 1));
+}
+
+#[tokio::test]
+async fn a_tool_under_approval_runs_only_after_a_yes() {
+    for (yes, times) in [(true, 1), (false, 0)] {
+        let mut stage =
+            Stage::new(FakeCatalog::default().with_echo(), &[call(&[("echo", r#"{"n":1}"#)]), say("ready")]);
+        stage.agent = stage.agent.with_approval(Approve::Always).wait_for(move |question: Question| async move {
+            assert_eq!((question.asker, question.request.prompt.as_str()), (Asker::Policy, "Run echo?"));
+            assert_eq!(question.arguments, serde_json::json!({"n": 1}));
+            let id = question.request.id;
+            Some(if yes { Answer::approve(id) } else { Answer::decline(id, "declined") })
+        });
+        let result = stage.agent.run(stage.request()).await.unwrap();
+        assert_eq!((result.status(), stage.times_called("echo")), (RunStatus::Done, times));
+        let ending = &result.tool_calls[0].ending;
+        assert_eq!(ending.code, (!yes).then_some(FailureCode::Declined));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_under_approval_may_still_ask_its_own_question() {
+    let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
+    stage.agent = stage.agent.with_approval(Approve::Destructive).wait_for(approve);
+    let result = stage.agent.run(stage.request()).await.unwrap();
+    assert_eq!(result.tool_calls[0].ending, ToolResult::ok("approved: gpu").into());
+    assert_eq!(stage.times_called("gpu"), 2);
 }
 
 #[tokio::test]

@@ -3,12 +3,12 @@
 use futures::StreamExt as _;
 use futures::future::{AbortHandle, BoxFuture, FutureExt as _, abortable};
 use futures::stream::FuturesUnordered;
-use time::OffsetDateTime;
 use toolcell_contract::Answer;
 
 use super::run_loop::Loop;
-use crate::call::{CallState, OpenCall};
+use crate::call::{CallStart, CallState, OpenCall};
 use crate::call_record::CallRecord;
+use crate::store::Decision;
 use crate::suspension::{CANCELLED, EXPIRED, has_lapsed};
 
 /// The calls of one turn.
@@ -26,38 +26,37 @@ enum Slot {
     Busy,
     /// It waits for an answer. Whoever is there is asked until the handle says that it is not needed any more.
     Open(Box<OpenCall>, AbortHandle),
+    /// It waits, and is about to go on without an answer of a person's.
+    Closing(Box<OpenCall>),
     /// It has its result.
     Finished(Box<CallRecord>),
 }
 
 /// What came of something that was under way.
 enum Step {
-    /// A call has got this far.
-    Came(CallState),
-    /// Somebody who was asked has answered; or nobody is there, or the answer is not needed any more.
-    Heard(Option<Answer>),
+    /// A call has got this far. With a decision when one is known already.
+    Came(CallState, Option<Decision>),
+    /// Somebody who was asked has decided; or nobody is there, or the decision is not needed any more.
+    Heard(Option<Decision>),
 }
 
 impl<'a> OpenTurn<'a> {
-    /// A turn whose calls begin.
-    pub(super) fn begun<C>(run: &'a Loop<'a>, calls: impl Iterator<Item = C>) -> Self
-    where
-        C: Future<Output = CallState> + Send + 'a,
-    {
-        let mut turn = Self { run, slots: Vec::new(), steps: FuturesUnordered::new() };
-        for (place, call) in calls.enumerate() {
-            turn.slots.push(Slot::Busy);
-            turn.work_on(place, call);
-        }
-        turn
-    }
-
-    /// A turn that goes on.
-    pub(super) fn reopened(run: &'a Loop<'a>, calls: Vec<CallState>) -> Self {
+    /// A turn whose calls begin or go on.
+    pub(super) fn of(run: &'a Loop<'a>, calls: Vec<CallStart>) -> Self {
         let mut turn = Self { run, slots: Vec::new(), steps: FuturesUnordered::new() };
         for (place, call) in calls.into_iter().enumerate() {
             turn.slots.push(Slot::Busy);
-            turn.came(place, call);
+            let caller = &run.caller;
+            match call {
+                CallStart::Begin { call_id, request, refusal: None } => {
+                    turn.work_on(place, caller.begin(call_id, request));
+                }
+                CallStart::Begin { call_id, request, refusal: Some(failure) } => {
+                    turn.work_on(place, caller.refuse(call_id, request, failure));
+                }
+                CallStart::Decided(open, decision) => turn.go_on(place, open, decision),
+                CallStart::At(state) => turn.came(place, state, None),
+            }
         }
         turn
     }
@@ -66,8 +65,8 @@ impl<'a> OpenTurn<'a> {
     pub(super) async fn work(mut self) -> Vec<CallState> {
         loop {
             self.decline_what_ended();
-            for answer in self.run.board.take() {
-                self.act_on(answer);
+            for decision in self.run.board.take() {
+                self.act_on(decision);
             }
             let is_to_be_cancelled = !self.run.cancel.is_cancelled();
             tokio::select! {
@@ -75,9 +74,9 @@ impl<'a> OpenTurn<'a> {
                 () = self.run.cancel.cancelled(), if is_to_be_cancelled => {}
                 () = self.run.board.arrived() => {}
                 step = self.steps.next() => match step {
-                    Some((place, Step::Came(call))) => self.came(place, call),
-                    // It may have been answered elsewhere at the same moment: that answer counts.
-                    Some((_, Step::Heard(answer))) => drop(self.run.board.answer(answer.into_iter().collect())),
+                    Some((place, Step::Came(call, decision))) => self.came(place, call, decision),
+                    // It may have been decided elsewhere at the same moment: that decision counts.
+                    Some((_, Step::Heard(decision))) => drop(self.run.board.decide(decision.into_iter().collect())),
                     None => return self.slots.into_iter().filter_map(Slot::state).collect(),
                 },
             }
@@ -85,58 +84,110 @@ impl<'a> OpenTurn<'a> {
     }
 
     /// Gives a no to every open question that has lapsed, and to all of them when the run is cancelled.
-    fn decline_what_ended(&self) {
-        let (is_cancelled, now) = (self.run.cancel.is_cancelled(), OffsetDateTime::now_utc());
-        for request in self.slots.iter().filter_map(Slot::open).map(OpenCall::request) {
+    fn decline_what_ended(&mut self) {
+        let (is_cancelled, now) = (self.run.cancel.is_cancelled(), self.run.caller.now());
+        for place in 0..self.slots.len() {
+            let Some(request) = self.slots[place].open().map(OpenCall::request) else { continue };
             let reason = match () {
-                () if has_lapsed(request, now) => EXPIRED,
+                () if now.is_some_and(|now| has_lapsed(request, now)) => EXPIRED,
                 () if is_cancelled => CANCELLED,
                 () => continue,
             };
-            // An answer that came before counts.
-            drop(self.run.board.answer(vec![Answer::decline(&request.id, reason)]));
-        }
-    }
-
-    /// Lets the call go on that this answer belongs to.
-    fn act_on(&mut self, answer: Answer) {
-        let is_asked = |slot: &Slot| slot.open().is_some_and(|open| open.request().id == answer.id);
-        let Some(place) = self.slots.iter().position(is_asked) else { return };
-        if let Slot::Open(open, ask) = std::mem::replace(&mut self.slots[place], Slot::Busy) {
-            ask.abort();
-            let caller = &self.run.caller;
-            let went_on = async move {
-                caller.answer(*open, answer).await.unwrap_or_else(|foreign| CallState::Open(foreign.call))
-            };
-            self.work_on(place, went_on);
-        }
-    }
-
-    fn work_on(&mut self, place: usize, call: impl Future<Output = CallState> + Send + 'a) {
-        self.steps.push(async move { (place, Step::Came(call.await)) }.boxed());
-    }
-
-    /// Notes how far a call has come, and asks about it.
-    fn came(&mut self, place: usize, call: CallState) {
-        self.slots[place] = match call {
-            CallState::Finished(record) => Slot::Finished(record),
-            CallState::Open(open) => {
-                let question = open.question();
-                if self.run.board.post(place, &question) {
-                    self.run.caller.tell_pending(&open);
-                }
-                let (ask, handle) = abortable(self.run.caller.ask(question));
-                self.steps.push(async move { (place, Step::Heard(ask.await.ok().flatten())) }.boxed());
-                Slot::Open(open, handle)
+            let no = Answer::decline(&request.id, reason).into();
+            if let Slot::Open(open, ask) = std::mem::replace(&mut self.slots[place], Slot::Busy) {
+                ask.abort();
+                self.slots[place] = Slot::Closing(open);
+                self.hear(place, async { Some(no) });
             }
+        }
+    }
+
+    /// Lets the call go on that this decision belongs to.
+    fn act_on(&mut self, decision: Decision) {
+        let is_asked = |slot: &Slot| slot.waiting().is_some_and(|open| open.request().id == decision.answer.id);
+        let Some(place) = self.slots.iter().position(is_asked) else { return };
+        match std::mem::replace(&mut self.slots[place], Slot::Busy) {
+            Slot::Open(open, ask) => {
+                ask.abort();
+                self.go_on(place, open, decision);
+            }
+            Slot::Closing(open) => self.go_on(place, open, decision),
+            other => self.slots[place] = other,
+        }
+    }
+
+    fn go_on(&mut self, place: usize, open: Box<OpenCall>, decision: Decision) {
+        let caller = &self.run.caller;
+        self.work_on(place, async move {
+            caller.decide(*open, decision).await.unwrap_or_else(|foreign| CallState::Open(foreign.call))
+        });
+    }
+
+    /// Lets a call go as far as it comes, and writes down how far that was.
+    fn work_on(&mut self, place: usize, call: impl Future<Output = CallState> + Send + 'a) {
+        let journal = self.run.journal;
+        let step = async move {
+            let state = call.await;
+            let decision = match journal {
+                Some(journal) => journal.came(state.call_id(), &state).await,
+                None => None,
+            };
+            (place, Step::Came(state, decision))
         };
+        self.steps.push(step.boxed());
+    }
+
+    /// Listens for a decision, and writes it down. The one that comes back is the one that counts.
+    fn hear(&mut self, place: usize, decision: impl Future<Output = Option<Decision>> + Send + 'a) {
+        let journal = self.run.journal;
+        let step = async move {
+            let decision = match (decision.await, journal) {
+                (Some(decision), Some(journal)) => journal.decided(decision).await,
+                (decision, _) => decision,
+            };
+            (place, Step::Heard(decision))
+        };
+        self.steps.push(step.boxed());
+    }
+
+    /// Notes how far a call has come, and asks about it unless it is decided already.
+    fn came(&mut self, place: usize, call: CallState, decision: Option<Decision>) {
+        let open = match call {
+            CallState::Finished(record) => {
+                self.slots[place] = Slot::Finished(record);
+                return;
+            }
+            CallState::Open(open) => open,
+        };
+        let question = open.question();
+        let caller = &self.run.caller;
+        if let Some(decision) = decision {
+            caller.tell_pending(&open);
+            self.go_on(place, open, decision);
+            return;
+        }
+        if self.run.board.post(place, &question) {
+            caller.tell_pending(&open);
+        }
+        let (ask, handle) = abortable(async move { caller.ask(question).await.map(Decision::from) });
+        self.hear(place, async { ask.await.ok().flatten() });
+        self.slots[place] = Slot::Open(open, handle);
     }
 }
 
 impl Slot {
+    /// The call, if it waits for whoever may answer.
     fn open(&self) -> Option<&OpenCall> {
         match self {
             Self::Open(open, _) => Some(open),
+            Self::Busy | Self::Closing(_) | Self::Finished(_) => None,
+        }
+    }
+
+    /// The call, if it waits.
+    fn waiting(&self) -> Option<&OpenCall> {
+        match self {
+            Self::Open(open, _) | Self::Closing(open) => Some(open),
             Self::Busy | Self::Finished(_) => None,
         }
     }
@@ -145,7 +196,7 @@ impl Slot {
     fn state(self) -> Option<CallState> {
         match self {
             Self::Busy => None,
-            Self::Open(open, _) => Some(CallState::Open(open)),
+            Self::Open(open, _) | Self::Closing(open) => Some(CallState::Open(open)),
             Self::Finished(record) => Some(CallState::Finished(record)),
         }
     }

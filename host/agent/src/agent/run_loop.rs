@@ -9,22 +9,24 @@ use super::Agent;
 use super::exchange::Answered;
 use super::open_turn::OpenTurn;
 use crate::board::Board;
-use crate::budget::RunLimit;
-use crate::call::{CallState, Caller, OpenCall};
+use crate::budget::{Budget, RunLimit};
+use crate::call::{CallStart, CallState, Caller, OpenCall};
 use crate::event::{EventSink, RestartCause, RunEvent};
-use crate::hooks::chain::{DeniedCalls, forbidden};
+use crate::hooks::chain::forbidden;
+use crate::journal::Journal;
 use crate::model::{ModelError, ModelReply, Prompt, StopReason};
 use crate::run::{RunEnd, RunProgress, RunResult, SuspendedRun};
-use crate::transcript::{CallRequest, Message, ToolReply};
+use crate::store::{Slot, StoredReply};
+use crate::transcript::CallRequest;
 
-/// What a turn of the model leads to.
-enum Turn {
-    /// Its calls, each as far as it has come.
-    Calls(Vec<CallState>),
-    /// The model is asked to go on.
-    Paused,
-    /// It has said all.
-    Final,
+/// What a run does next.
+pub(crate) enum Next {
+    /// The model is asked.
+    Ask,
+    /// The calls of the last turn go on.
+    Calls(Vec<CallStart>),
+    /// The last turn was without calls.
+    Told(StopReason),
 }
 
 /// One run while it is alive.
@@ -32,27 +34,38 @@ pub(super) struct Loop<'a> {
     pub(super) agent: &'a Agent,
     pub(super) caller: Caller<'a>,
     pub(super) board: &'a Board,
+    pub(super) journal: Option<&'a dyn Journal>,
     pub(super) events: &'a Arc<dyn EventSink>,
     pub(super) cancel: &'a CancellationToken,
 }
 
 impl Loop<'_> {
-    /// Goes on until the run ends. `open_turn` are the calls of a turn that is not closed yet.
-    pub(super) async fn drive(&self, mut run: RunProgress, mut open_turn: Option<Vec<CallState>>) -> RunResult {
+    /// Goes on until the run ends or waits.
+    pub(super) async fn drive(&self, mut run: RunProgress, mut next: Next) -> RunResult {
         loop {
-            let slots = match open_turn.take() {
-                Some(slots) => OpenTurn::reopened(self, slots).work().await,
-                None => match self.turn(&mut run).await {
-                    Ok(Turn::Calls(slots)) => slots,
-                    Ok(Turn::Paused) => continue,
-                    Ok(Turn::Final) => return self.end(run, RunEnd::Done),
+            next = match next {
+                Next::Ask => match self.turn(&mut run).await {
+                    Ok(next) => next,
                     Err(end) => return self.end(run, end),
                 },
+                Next::Calls(calls) => {
+                    let slots = OpenTurn::of(self, calls).work().await;
+                    if let Err(slots) = self.close_turn(&mut run, slots) {
+                        let end = self.suspend(&mut run, slots);
+                        return self.end(run, end);
+                    }
+                    Next::Ask
+                }
+                Next::Told(StopReason::Paused) => Next::Ask,
+                Next::Told(stop) => {
+                    let end = match stop {
+                        StopReason::Length => RunEnd::Incomplete(RunLimit::Tokens),
+                        StopReason::Refused => RunEnd::Failed(ModelError::Withheld),
+                        StopReason::Paused | StopReason::Finished | StopReason::Other(_) => RunEnd::Done,
+                    };
+                    return self.end(run, end);
+                }
             };
-            if let Err(slots) = self.close_turn(&mut run, slots) {
-                let end = self.suspend(&mut run, slots);
-                return self.end(run, end);
-            }
         }
     }
 
@@ -69,34 +82,37 @@ impl Loop<'_> {
         RunEnd::Pending { questions, run: Some(Box::new(suspended)) }
     }
 
-    /// Asks the model once and runs the calls it wants.
-    async fn turn(&self, run: &mut RunProgress) -> Result<Turn, RunEnd> {
+    /// Asks the model once.
+    async fn turn(&self, run: &mut RunProgress) -> Result<Next, RunEnd> {
         self.check_budget(run)?;
         let mut reply = self.ask(run).await?;
-        run.turns += 1;
-        run.usage += reply.usage;
         let denied = self.review(&mut reply).await;
         self.events.emit(RunEvent::Usage { usage: reply.usage });
-        let denied = denied?;
-        // An answer that paused goes on.
-        if !matches!(run.messages.last(), Some(Message::Assistant(_))) {
-            run.text.clear();
-        }
-        run.text.push_str(&reply.turn.text);
-        if reply.stop == StopReason::Refused && !reply.turn.calls.is_empty() {
+        let ModelReply { turn, stop, usage } = reply;
+        // What a hook withholds counts all the same.
+        let denied = denied.inspect_err(|_| run.count(usage))?;
+        if stop == StopReason::Refused && !turn.calls.is_empty() {
+            run.count(usage);
+            run.say(&turn);
             return Err(RunEnd::Failed(ModelError::Withheld));
         }
-        let calls = reply.turn.calls.clone();
-        run.messages.push(Message::Assistant(reply.turn));
-        if calls.is_empty() {
-            return match reply.stop {
-                StopReason::Length => Err(RunEnd::Incomplete(RunLimit::Tokens)),
-                StopReason::Refused => Err(RunEnd::Failed(ModelError::Withheld)),
-                StopReason::Paused => Ok(Turn::Paused),
-                StopReason::Finished | StopReason::Other(_) => Ok(Turn::Final),
-            };
+        let reply = StoredReply { turn, stop, usage, denied };
+        run.worked = self.caller.clock().worked();
+        run.take(&reply);
+        if let Some(journal) = self.journal {
+            journal.replied(run, &reply).await;
         }
-        Ok(Turn::Calls(self.run_calls(run, calls, &reply.stop, &denied).await))
+        let starts = starts(&self.agent.budget, run, &reply);
+        for start in &starts {
+            if let CallStart::Begin { call_id, request, .. } = start {
+                self.events.emit(RunEvent::ToolCall {
+                    call_id: call_id.clone(),
+                    name: request.name.clone(),
+                    arguments: request.arguments.clone(),
+                });
+            }
+        }
+        Ok(if starts.is_empty() { Next::Told(reply.stop) } else { Next::Calls(starts) })
     }
 
     fn check_budget(&self, run: &RunProgress) -> Result<(), RunEnd> {
@@ -148,41 +164,6 @@ impl Loop<'_> {
         }
     }
 
-    /// All calls of a turn, at the same time; each as far as it comes, in call order.
-    async fn run_calls(
-        &self,
-        run: &RunProgress,
-        calls: Vec<CallRequest>,
-        stop: &StopReason,
-        denied: &DeniedCalls,
-    ) -> Vec<CallState> {
-        let last = calls.len() - 1;
-        let jobs = calls.into_iter().enumerate().map(|(index, request)| {
-            let call_id = format!("{}.{}.{index}", run.id, run.turns);
-            self.events.emit(RunEvent::ToolCall {
-                call_id: call_id.clone(),
-                name: request.name.clone(),
-                arguments: request.arguments.clone(),
-            });
-            let refusal = if let Some(reason) = denied.get(&request.id) {
-                Some(forbidden(reason))
-            } else if index >= self.agent.budget.calls_per_turn_max.get() {
-                Some(Failure::with_detail(FailureCode::Busy, "this turn has too many calls: ask for fewer at once"))
-            } else if *stop == StopReason::Length && index == last {
-                half_a_call(&request)
-            } else {
-                None
-            };
-            async move {
-                match refusal {
-                    Some(failure) => self.caller.refuse(call_id, request, failure).await,
-                    None => self.caller.begin(call_id, request).await,
-                }
-            }
-        });
-        OpenTurn::begun(self, jobs).work().await
-    }
-
     /// Adds the results to the transcript, or hands the calls back while one of them waits.
     fn close_turn(&self, run: &mut RunProgress, slots: Vec<CallState>) -> Result<(), Vec<CallState>> {
         if slots.iter().any(|slot| matches!(slot, CallState::Open(_))) {
@@ -195,13 +176,7 @@ impl Loop<'_> {
                 CallState::Open(_) => None,
             })
             .collect();
-        let replies = records.iter().map(|record| ToolReply {
-            call_id: record.request.id.clone(),
-            name: record.request.name.clone(),
-            result: record.ending.result.clone(),
-        });
-        run.messages.push(Message::Tool { replies: replies.collect() });
-        run.records.extend(records);
+        run.close_turn(records);
         Ok(())
     }
 
@@ -212,6 +187,26 @@ impl Loop<'_> {
         self.events.emit(RunEvent::Done { status: result.status() });
         result
     }
+}
+
+/// The calls of the run's last turn, none of which has begun.
+pub(crate) fn starts(budget: &Budget, run: &RunProgress, reply: &StoredReply) -> Vec<CallStart> {
+    let turn = run.turns.saturating_sub(1);
+    let last = reply.turn.calls.len().saturating_sub(1);
+    let start = |(index, request): (usize, &CallRequest)| {
+        let place = u32::try_from(index).unwrap_or(u32::MAX);
+        let refusal = if let Some(reason) = reply.denied.get(&request.id) {
+            Some(forbidden(reason))
+        } else if index >= budget.calls_per_turn_max.get() {
+            Some(Failure::with_detail(FailureCode::Busy, "this turn has too many calls: ask for fewer at once"))
+        } else if reply.stop == StopReason::Length && index == last {
+            half_a_call(request)
+        } else {
+            None
+        };
+        CallStart::Begin { call_id: Slot { turn, place }.call_id(&run.id), request: request.clone(), refusal }
+    };
+    reply.turn.calls.iter().enumerate().map(start).collect()
 }
 
 /// The model reached its limit of output inside its last call. Arguments that do not parse are refused anyway; an empty

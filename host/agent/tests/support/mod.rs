@@ -12,7 +12,7 @@ use toolcell_agent::{
     Agent, AssistantTurn, Call, CallRequest, Catalog, EventSink, Execution, Message, Model, ModelError, ModelEvent,
     ModelReply, Observer, Prompt, RunEvent, RunRequest, StopReason, Tool, Usage, is_balanced,
 };
-use toolcell_contract::{Definition, Outcome, Request, Suspension, ToolResult};
+use toolcell_contract::{Annotations, Definition, Outcome, Request, Suspension, ToolResult};
 
 /// One reply of the fake model.
 #[derive(Clone)]
@@ -127,6 +127,14 @@ impl FakeCatalog {
         self
     }
 
+    /// Lets a tool say of itself that calling it twice is like calling it once.
+    pub fn annotate(&mut self, name: &str, idempotent: bool) {
+        let (tool, _) = self.tools.iter_mut().find(|(tool, _)| tool.definition.name == name).unwrap();
+        let annotations = Annotations { read_only: false, destructive: true, idempotent, open_world: false };
+        let definition = Definition { annotations: Some(annotations), ..tool.definition.clone() };
+        *tool = Arc::new(Tool::new(definition, None).unwrap());
+    }
+
     /// A tool that gives its arguments back.
     pub fn with_echo(self) -> Self {
         self.with("echo", |call| async move { Outcome::Done(ToolResult::ok(call.arguments)) })
@@ -155,7 +163,8 @@ impl Catalog for FakeCatalog {
     }
 
     fn call<'a>(&'a self, call: Call, _observer: Arc<dyn Observer>) -> BoxFuture<'a, Execution> {
-        let (_, body) = self.tools.iter().find(|(tool, _)| Arc::ptr_eq(tool, &call.tool)).unwrap();
+        let is_called = |tool: &Arc<Tool>| tool.definition == call.tool.definition;
+        let (_, body) = self.tools.iter().find(|(tool, _)| is_called(tool)).unwrap();
         self.calls.lock().unwrap().push(call.clone());
         let body = body(call);
         async { Execution { outcome: body.await, log: Vec::new(), duration: Duration::from_millis(3) } }.boxed()
