@@ -8,6 +8,7 @@
 
 pub mod aimock;
 pub mod artifacts;
+pub mod postgres;
 pub mod small;
 
 /// The tool in the README is compiled and run.

@@ -1,0 +1,87 @@
+//! The audit: one line for whatever counts, each chained to the one before by its hash.
+
+use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
+use toolcell_agent::{AuditEntry, RunStore, StoreError, Tenant};
+
+use crate::error::damaged;
+use crate::tx::{Tx, TxError, json, values};
+
+/// The SHA-256 of something that is not to stand in the audit itself.
+pub(crate) fn sha256(of: impl AsRef<[u8]>) -> String {
+    hex(&Sha256::digest(of.as_ref()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of a line. Lengths stand before what could be of any length, so that no two lines read the same.
+fn chain(before: &str, seq: i64, at: i64, kind: &str, body: &str) -> String {
+    let mut hash = Sha256::new();
+    for part in [before, &seq.to_string(), &at.to_string(), kind, body] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
+/// Writes a line, in the transaction of what it tells.
+pub(crate) async fn note(tx: &mut Tx<'_>, tenant: &Tenant, kind: &str, body: Json) -> Result<(), TxError> {
+    let row = tx.row("select audit_seq, audit_hash from tenant where id = $1{for_update}", values![tenant]).await?;
+    let Some(row) = row else { return Err(StoreError::NotFound("tenant").into()) };
+    let (seq, at, body) = (row.int("audit_seq")? + 1, tx.now().await?, json(&body)?);
+    let hash = chain(&row.text("audit_hash")?, seq, at, kind, &body);
+    let insert = "insert into audit (tenant, seq, at, kind, body, hash) values ($1, $2, $3, $4, $5, $6)";
+    tx.run(insert, values![tenant, seq, at, kind, &body, &hash]).await?;
+    let last = "update tenant set audit_seq = $2, audit_hash = $3 where id = $1";
+    tx.run(last, values![tenant, seq, &hash]).await.map(drop)
+}
+
+pub(crate) async fn list(tx: &mut Tx<'_>, tenant: Tenant, after: u64, limit: u32) -> Result<Vec<AuditEntry>, TxError> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let rows = "select seq, at, kind, body, hash from audit where tenant = $1 and seq > $2 order by seq limit $3";
+    let rows = tx.rows(rows, values![&tenant, after, limit]).await?;
+    let entry = |row: &crate::tx::Columns| -> Result<AuditEntry, StoreError> {
+        Ok(AuditEntry {
+            seq: u64::try_from(row.int("seq")?).map_err(|_| damaged("a line of the audit has no number"))?,
+            at: row.time("at")?,
+            kind: row.text("kind")?,
+            body: row.json("body")?,
+            hash: row.text("hash")?,
+        })
+    };
+    Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
+}
+
+/// Where an audit is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the audit is broken at line {seq}: this line, or one before it, was changed or removed")]
+pub struct AuditBreak {
+    /// The first line that does not follow from the one before.
+    pub seq: u64,
+}
+
+/// Checks the whole audit of a tenant.
+///
+/// # Errors
+/// [`StoreError`]. The inner result says where the chain breaks, or how many lines it has.
+pub async fn verify_audit(store: &dyn RunStore, tenant: &Tenant) -> Result<Result<u64, AuditBreak>, StoreError> {
+    const PAGE: u32 = 1_000;
+    let (mut seq, mut hash) = (0_u64, String::new());
+    loop {
+        let page = store.audit(tenant, seq, PAGE).await?;
+        if page.is_empty() {
+            return Ok(Ok(seq));
+        }
+        for entry in page {
+            let body = json(&entry.body)?;
+            let number = i64::try_from(entry.seq).unwrap_or(i64::MAX);
+            let at = crate::tx::micros(entry.at);
+            if entry.seq != seq + 1 || entry.hash != chain(&hash, number, at, &entry.kind, &body) {
+                return Ok(Err(AuditBreak { seq: seq + 1 }));
+            }
+            (seq, hash) = (entry.seq, entry.hash);
+        }
+    }
+}

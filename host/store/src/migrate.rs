@@ -1,0 +1,75 @@
+//! The tables, made and changed forward only, each step in one transaction.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Connection as _};
+use toolcell_agent::StoreError;
+
+use crate::dialect::Dialect;
+use crate::error::store_error;
+
+/// Every step, in order. A released one is never changed.
+const STEPS: [&str; 1] = [include_str!("../migrations/0001_runs.sql")];
+
+/// The schema that this version writes.
+pub(crate) const SCHEMA: i64 = STEPS.len() as i64;
+
+/// A number of our own for PostgreSQL's advisory lock: one host at a time changes the tables.
+const LOCK: i64 = 0x746f_6f6c_6365_6c6c;
+
+/// Brings the tables up to date.
+///
+/// # Errors
+/// [`StoreError::Newer`] when a later version has changed them; nothing is touched then.
+pub(crate) async fn migrate(connection: &mut AnyConnection, dialect: Dialect) -> Result<(), StoreError> {
+    if version(connection, dialect).await? == SCHEMA {
+        return Ok(());
+    }
+    let mut tx = connection.begin_with(dialect.begin()).await.map_err(store_error)?;
+    if dialect == Dialect::Postgres {
+        run(&mut tx, &format!("select pg_advisory_xact_lock({LOCK})")).await?;
+    }
+    let found = version(&mut tx, dialect).await?;
+    if found > SCHEMA {
+        return Err(StoreError::Newer { found, known: SCHEMA });
+    }
+    run(&mut tx, "create table if not exists toolcell_schema (version bigint not null)").await?;
+    for (step, number) in STEPS.iter().zip(1..).filter(|(_, number)| *number > found) {
+        let step = step.replace("{blob}", dialect.blob());
+        for statement in statements(&step) {
+            run(&mut tx, statement).await?;
+        }
+        run(&mut tx, "delete from toolcell_schema").await?;
+        run(&mut tx, &format!("insert into toolcell_schema (version) values ({number})")).await?;
+    }
+    tx.commit().await.map_err(store_error)
+}
+
+/// The schema of the tables; 0 when there are none.
+async fn version(connection: &mut AnyConnection, dialect: Dialect) -> Result<i64, StoreError> {
+    let is_there = match dialect {
+        Dialect::Sqlite => "select count(*) from sqlite_master where name = 'toolcell_schema'",
+        Dialect::Postgres => {
+            "select count(*) from information_schema.tables where table_schema = current_schema() and table_name = \
+             'toolcell_schema'"
+        }
+    };
+    let count: i64 = sqlx::query_scalar(is_there).fetch_one(&mut *connection).await.map_err(store_error)?;
+    if count == 0 {
+        return Ok(0);
+    }
+    let version: Option<i64> = sqlx::query_scalar("select max(version) from toolcell_schema")
+        .fetch_one(connection)
+        .await
+        .map_err(store_error)?;
+    Ok(version.unwrap_or(0))
+}
+
+async fn run(connection: &mut AnyConnection, sql: &str) -> Result<(), StoreError> {
+    sqlx::query(AssertSqlSafe(sql.to_owned())).execute(connection).await.map(drop).map_err(store_error)
+}
+
+/// The statements of a step. Comments stand on lines of their own.
+fn statements(step: &str) -> impl Iterator<Item = &str> {
+    let has_code =
+        |statement: &&str| statement.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with("--"));
+    step.split(";\n").filter(has_code)
+}

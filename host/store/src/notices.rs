@@ -1,0 +1,83 @@
+//! What is told to tenants: written with what it tells, told at least once.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
+use toolcell_agent::{Notice, OpenCallRecord, RunKey, StoreError, StoredEnd, TenantSettings};
+
+use crate::error::damaged;
+use crate::tx::{Tx, TxError, json as to_json, span, time, values};
+
+/// Tells that a run waits, and for what.
+pub(crate) async fn pending(tx: &mut Tx<'_>, key: &RunKey) -> Result<(), TxError> {
+    let open = "select body, expires_at from suspension where tenant = $1 and run = $2 and state = 'open' \
+                order by turn, place";
+    let rows = tx.rows(open, values![&key.tenant, &key.run]).await?;
+    let question = |row: &crate::tx::Columns| -> Result<Value, StoreError> {
+        let open: OpenCallRecord = row.json("body")?;
+        let expires_at = time(row.int("expires_at")?)?.format(&Rfc3339).map_err(|_| damaged("a time has no form"))?;
+        Ok(json!({ "question": open.question(), "expiresAt": expires_at }))
+    };
+    let questions = rows.iter().map(question).collect::<Result<Vec<_>, _>>()?;
+    note(tx, key, "run.pending", json!({ "questions": questions })).await
+}
+
+/// Tells that a run has ended, and how.
+pub(crate) async fn done(tx: &mut Tx<'_>, key: &RunKey, end: &StoredEnd) -> Result<(), TxError> {
+    note(tx, key, "run.done", json!({ "end": end })).await
+}
+
+async fn note(tx: &mut Tx<'_>, key: &RunKey, topic: &str, mut body: Value) -> Result<(), TxError> {
+    let row = tx.row("select settings from tenant where id = $1", values![&key.tenant]).await?;
+    let settings: TenantSettings = row.ok_or(StoreError::NotFound("tenant"))?.json("settings")?;
+    if settings.webhook.is_none() {
+        return Ok(());
+    }
+    let id = format!("ntc-{}", uuid::Uuid::new_v4().simple());
+    if let Value::Object(body) = &mut body {
+        body.insert("id".into(), id.clone().into());
+        body.insert("topic".into(), topic.into());
+        body.insert("tenant".into(), key.tenant.as_str().into());
+        body.insert("run".into(), key.run.clone().into());
+    }
+    let insert = "insert into outbox (id, tenant, topic, body, due_at) values ($1, $2, $3, $4, {now})";
+    tx.run(insert, values![id, &key.tenant, topic, to_json(&body)?]).await.map(drop)
+}
+
+pub(crate) async fn due(tx: &mut Tx<'_>, limit: u32, lease: Duration) -> Result<Vec<Notice>, TxError> {
+    let due = "select id, tenant, topic, body, attempts from outbox where due_at <= {now} order by due_at \
+               limit $1{skip_locked}";
+    let rows = tx.rows(due, values![limit]).await?;
+    let mut notices = Vec::new();
+    for row in rows {
+        let (id, tenant) = (row.text("id")?, row.text("tenant")?);
+        let take = "update outbox set attempts = attempts + 1, due_at = {now} + $2 where id = $1";
+        tx.run(take, values![&id, span(lease)]).await?;
+        let settings = tx.row("select settings from tenant where id = $1", values![&tenant]).await?;
+        let settings: TenantSettings = settings.ok_or(StoreError::NotFound("tenant"))?.json("settings")?;
+        // Nobody wants to know any more.
+        let Some(webhook) = settings.webhook else {
+            tx.run("delete from outbox where id = $1", values![&id]).await?;
+            continue;
+        };
+        notices.push(Notice {
+            id,
+            tenant: tenant.parse().map_err(|_| damaged("a tenant has no name"))?,
+            topic: row.text("topic")?,
+            body: row.text("body")?,
+            webhook,
+            attempts: row.small("attempts")?,
+        });
+    }
+    Ok(notices)
+}
+
+pub(crate) async fn settle(tx: &mut Tx<'_>, id: String, retry: Option<Duration>) -> Result<(), TxError> {
+    match retry {
+        Some(after) => {
+            tx.run("update outbox set due_at = {now} + $2 where id = $1", values![id, span(after)]).await.map(drop)
+        }
+        None => tx.run("delete from outbox where id = $1", values![id]).await.map(drop),
+    }
+}

@@ -1,0 +1,262 @@
+//! The store: one pool, one dialect, and the trait's methods, each of which is a transaction of another file.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt as _};
+use sqlx::AnyPool;
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use toolcell_agent::{
+    Answered, AuditEntry, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead, RunKey,
+    RunStore, Signals, Step, StoreError, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
+};
+use toolcell_contract::Digest;
+
+use crate::dialect::Dialect;
+use crate::tx::{Tx, TxError, transact};
+use crate::{answers, audit, claims, grants, lists, notices, read, steps, sweep, tenants};
+
+/// Runs in SQLite or PostgreSQL.
+#[derive(Debug)]
+pub struct SqlStore {
+    pool: AnyPool,
+    dialect: Dialect,
+    wakes: broadcast::Sender<Wake>,
+    /// Ends the listener, which then closes its connection.
+    stop: CancellationToken,
+    listener: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for SqlStore {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A method that is one transaction: the arguments are cloned for each try.
+macro_rules! in_tx {
+    ($store:ident . $way:ident, $($name:ident),* => |$tx:ident| $work:expr) => {{
+        async move {
+            $store
+                .$way(move |$tx| {
+                    $(let $name = $name.clone();)*
+                    async move { $work.await }.boxed()
+                })
+                .await
+        }
+        .boxed()
+    }};
+}
+
+impl SqlStore {
+    pub(crate) fn new(
+        pool: AnyPool,
+        dialect: Dialect,
+        wakes: broadcast::Sender<Wake>,
+        stop: CancellationToken,
+        listener: JoinHandle<()>,
+    ) -> Self {
+        Self { pool, dialect, wakes, stop, listener: Mutex::new(Some(listener)) }
+    }
+
+    /// Closes all connections; what is under way is finished first. The last one of a SQLite file leaves nothing beside it.
+    pub async fn close(&self) {
+        self.stop.cancel();
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(listener) = listener {
+            // It has nothing to say at its end.
+            let _ = listener.await;
+        }
+        self.pool.close().await;
+    }
+
+    /// Runs a statement of a test's.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    #[doc(hidden)]
+    pub async fn meddle(&self, sql: &str) -> Result<(), StoreError> {
+        let sql = sql.to_owned();
+        in_tx!(self.tx, sql => |tx| async { tx.run(&sql, Vec::new()).await.map(drop) }).await
+    }
+
+    /// Lets the file have no more than so many pages, on the connection that comes first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    #[doc(hidden)]
+    pub async fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
+        let limit = sqlx::AssertSqlSafe(format!("pragma max_page_count = {pages}"));
+        sqlx::query(limit).fetch_all(&self.pool).await.map(drop).map_err(crate::error::store_error)
+    }
+
+    /// Reads something as it is at one moment.
+    async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        transact(&self.pool, self.dialect, self.dialect.begin_reading(), work).await.map(|(done, _)| done)
+    }
+
+    /// Does something in one transaction, and tells who waits for it.
+    async fn tx<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        let (done, woken) = transact(&self.pool, self.dialect, self.dialect.begin(), work).await?;
+        for key in woken {
+            // Nobody listens: then nobody has to be told.
+            let _ = self.wakes.send(Wake(Some(key)));
+        }
+        Ok(done)
+    }
+}
+
+impl RunStore for SqlStore {
+    fn create(&self, run: NewRun) -> StoreFuture<'_, ()> {
+        in_tx!(self.tx, run => |tx| claims::create(tx, run))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        worker: &'a str,
+        lease: Duration,
+        only: Option<&'a RunKey>,
+    ) -> StoreFuture<'a, Option<Claimed>> {
+        let (worker, only) = (worker.to_owned(), only.cloned());
+        in_tx!(self.tx, worker, only => |tx| claims::claim(tx, worker, lease, only))
+    }
+
+    fn renew<'a>(&'a self, held: &'a Lease, lease: Duration) -> StoreFuture<'a, ()> {
+        let held = held.clone();
+        in_tx!(self.tx, held => |tx| claims::renew(tx, held, lease))
+    }
+
+    fn write<'a>(&'a self, held: &'a Lease, step: Step) -> StoreFuture<'a, ()> {
+        let held = held.clone();
+        in_tx!(self.tx, held, step => |tx| steps::write(tx, held, step))
+    }
+
+    fn signals<'a>(&'a self, held: &'a Lease) -> StoreFuture<'a, Signals> {
+        let held = held.clone();
+        in_tx!(self.tx, held => |tx| claims::signals(tx, held))
+    }
+
+    fn park<'a>(&'a self, held: &'a Lease) -> StoreFuture<'a, Parked> {
+        let held = held.clone();
+        in_tx!(self.tx, held => |tx| claims::park(tx, held))
+    }
+
+    fn release<'a>(&'a self, held: &'a Lease) -> StoreFuture<'a, ()> {
+        let held = held.clone();
+        in_tx!(self.tx, held => |tx| claims::release(tx, held))
+    }
+
+    fn answer<'a>(&'a self, tenant: &'a Tenant, decision: Decision) -> StoreFuture<'a, Answered> {
+        let tenant = tenant.clone();
+        in_tx!(self.tx, tenant, decision => |tx| answers::answer(tx, tenant, decision))
+    }
+
+    fn cancel<'a>(&'a self, key: &'a RunKey) -> StoreFuture<'a, ()> {
+        let key = key.clone();
+        in_tx!(self.tx, key => |tx| answers::cancel(tx, key))
+    }
+
+    fn question<'a>(&'a self, tenant: &'a Tenant, id: &'a str) -> StoreFuture<'a, StoredQuestion> {
+        let (tenant, id) = (tenant.clone(), id.to_owned());
+        in_tx!(self.read, tenant, id => |tx| lists::question(tx, tenant, id))
+    }
+
+    fn questions<'a>(&'a self, tenant: &'a Tenant, page: Page) -> StoreFuture<'a, Vec<StoredQuestion>> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant, page => |tx| lists::questions(tx, tenant, page))
+    }
+
+    fn run<'a>(&'a self, key: &'a RunKey) -> StoreFuture<'a, StoredRun> {
+        let key = key.clone();
+        in_tx!(self.read, key => |tx| read::run(tx, key))
+    }
+
+    fn runs<'a>(&'a self, tenant: &'a Tenant, page: Page) -> StoreFuture<'a, Vec<RunHead>> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant, page => |tx| lists::runs(tx, tenant, page))
+    }
+
+    fn wakes(&self) -> broadcast::Receiver<Wake> {
+        self.wakes.subscribe()
+    }
+
+    fn sweep(&self) -> StoreFuture<'_, Swept> {
+        async move {
+            let due = self.tx(|tx| sweep::due(tx).boxed()).await?;
+            let mut swept = Swept::default();
+            // Each in a transaction of its own: a long list holds nobody up.
+            for (key, id) in due {
+                swept.expired += self.tx(|tx| sweep::expire(tx, key.clone(), id.clone()).boxed()).await?;
+            }
+            let rest = self.tx(|tx| sweep::rest(tx).boxed()).await?;
+            Ok(Swept { expired: swept.expired, ..rest })
+        }
+        .boxed()
+    }
+
+    fn notices(&self, limit: u32, lease: Duration) -> StoreFuture<'_, Vec<Notice>> {
+        in_tx!(self.tx, => |tx| notices::due(tx, limit, lease))
+    }
+
+    fn settle_notice<'a>(&'a self, id: &'a str, retry: Option<Duration>) -> StoreFuture<'a, ()> {
+        let id = id.to_owned();
+        in_tx!(self.tx, id => |tx| notices::settle(tx, id, retry))
+    }
+
+    fn keep_component<'a>(&'a self, digest: Digest, bytes: &'a [u8]) -> StoreFuture<'a, ()> {
+        let bytes = bytes.to_vec();
+        in_tx!(self.tx, bytes => |tx| tenants::keep_component(tx, digest, bytes))
+    }
+
+    fn component(&self, digest: Digest) -> StoreFuture<'_, Option<Vec<u8>>> {
+        in_tx!(self.read, => |tx| tenants::component(tx, digest))
+    }
+
+    fn add_grant<'a>(&'a self, tenant: &'a Tenant, grant: Grant) -> StoreFuture<'a, ()> {
+        let tenant = tenant.clone();
+        in_tx!(self.tx, tenant, grant => |tx| grants::add(tx, tenant, grant))
+    }
+
+    fn revoke_grant<'a>(&'a self, tenant: &'a Tenant, id: &'a str) -> StoreFuture<'a, ()> {
+        let (tenant, id) = (tenant.clone(), id.to_owned());
+        in_tx!(self.tx, tenant, id => |tx| grants::revoke(tx, tenant, id))
+    }
+
+    fn grants<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, Vec<Grant>> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant => |tx| grants::list(tx, tenant))
+    }
+
+    fn use_grant<'a>(&'a self, key: &'a RunKey, question: &'a Question) -> StoreFuture<'a, Option<Grant>> {
+        let (key, question) = (key.clone(), question.clone());
+        in_tx!(self.tx, key, question => |tx| grants::take(tx, &key, &question))
+    }
+
+    fn audit<'a>(&'a self, tenant: &'a Tenant, after: u64, limit: u32) -> StoreFuture<'a, Vec<AuditEntry>> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant => |tx| audit::list(tx, tenant, after, limit))
+    }
+
+    fn settings<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, TenantSettings> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant => |tx| tenants::settings(tx, tenant))
+    }
+
+    fn set_settings<'a>(&'a self, tenant: &'a Tenant, settings: TenantSettings) -> StoreFuture<'a, ()> {
+        let tenant = tenant.clone();
+        in_tx!(self.tx, tenant, settings => |tx| tenants::set_settings(tx, tenant, settings))
+    }
+
+    fn delete_tenant<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, ()> {
+        let tenant = tenant.clone();
+        in_tx!(self.tx, tenant => |tx| tenants::delete(tx, tenant))
+    }
+}

@@ -1,0 +1,55 @@
+//! Looking at the clock.
+
+use toolcell_agent::{RunKey, StoreError, Swept};
+
+use crate::answers::{Close, close, go_on, lock};
+use crate::tx::{Tx, TxError, values};
+
+/// Questions that lapse, and runs that are removed, in one look; the next look takes more.
+const DUE_MAX: i64 = 1_000;
+
+/// A run that is ready for so long was not heard of: microseconds.
+const UNHEARD: i64 = 5_000_000;
+
+/// Questions whose time is over.
+pub(crate) async fn due(tx: &mut Tx<'_>) -> Result<Vec<(RunKey, String)>, TxError> {
+    let due = "select tenant, run, id from suspension where state = 'open' and expires_at <= {now} \
+               order by expires_at limit $1";
+    let rows = tx.rows(due, values![DUE_MAX]).await?;
+    Ok(rows.iter().map(|row| Ok((row.key()?, row.text("id")?))).collect::<Result<_, StoreError>>()?)
+}
+
+/// Lets a question lapse, unless somebody was faster.
+pub(crate) async fn expire(tx: &mut Tx<'_>, key: RunKey, id: String) -> Result<u64, TxError> {
+    match lock(tx, &key).await {
+        Err(TxError::Store(StoreError::NotFound(_))) => return Ok(0),
+        locked => locked?,
+    };
+    let still = "select id from suspension where tenant = $1 and id = $2 and state = 'open' and expires_at <= {now}";
+    if tx.row(still, values![&key.tenant, &id]).await?.is_none() {
+        return Ok(0);
+    }
+    close(tx, &key, &id, Close::Expired, &Close::Expired.decision(&id)).await?;
+    go_on(tx, &key).await?;
+    Ok(1)
+}
+
+/// What else the clock says.
+pub(crate) async fn rest(tx: &mut Tx<'_>) -> Result<Swept, TxError> {
+    let mut swept = Swept::default();
+    let lost = "select tenant, id as run from run where status = 'running' and lease_until < {now}";
+    for row in tx.rows(lost, values![]).await? {
+        tx.wake(&row.key()?).await?;
+        swept.relapsed += 1;
+    }
+    let unheard = "select tenant, id as run from run where status = 'ready' and updated_at < {now} - $1 limit $2";
+    for row in tx.rows(unheard, values![UNHEARD, DUE_MAX]).await? {
+        tx.wake(&row.key()?).await?;
+        swept.woken += 1;
+    }
+    let kept_long_enough = "delete from run where (tenant, id) in (select r.tenant, r.id from tenant t join run r \
+                            on r.tenant = t.id and r.updated_at < {now} - t.retention \
+                            where r.status not in ('new', 'ready', 'running', 'pending') limit $1)";
+    swept.purged = tx.run(kept_long_enough, values![DUE_MAX]).await?;
+    Ok(swept)
+}

@@ -1,0 +1,320 @@
+//! A transaction, and the few ways in which the store's statements are run.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection as _, Row as _, Transaction};
+use time::OffsetDateTime;
+use toolcell_agent::{RunKey, StoreError, Tenant};
+
+use crate::dialect::Dialect;
+use crate::error::{damaged, is_worth_another_try, store_error, unreadable};
+
+/// Times that a transaction is tried which the database gave up because of another.
+const TRIES: u32 = 5;
+
+/// The pause before the second try; it doubles.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A value in a statement.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    NoInt,
+    NoText,
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Self {
+        Self::Int(value.into())
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<&String> for Value {
+    fn from(value: &String) -> Self {
+        Self::Text(value.clone())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<&Tenant> for Value {
+    fn from(tenant: &Tenant) -> Self {
+        tenant.as_str().into()
+    }
+}
+
+impl From<Option<i64>> for Value {
+    fn from(value: Option<i64>) -> Self {
+        value.map_or(Self::NoInt, Self::Int)
+    }
+}
+
+impl From<Option<String>> for Value {
+    fn from(value: Option<String>) -> Self {
+        value.map_or(Self::NoText, Self::Text)
+    }
+}
+
+/// The values of a statement, in the order of its `$1`, `$2` ….
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { vec![$($crate::tx::Value::from($value)),*] };
+}
+pub(crate) use values;
+
+/// A transaction.
+pub(crate) struct Tx<'c> {
+    inner: Transaction<'c, Any>,
+    pub(crate) dialect: Dialect,
+    /// What happened, to be told when it is certain.
+    pub(crate) woken: Vec<RunKey>,
+}
+
+/// Runs `work` in one transaction, again when the database gave it up because of another. Returns what it gave, and the runs
+/// that something happened to.
+pub(crate) async fn transact<T, W>(
+    pool: &AnyPool,
+    dialect: Dialect,
+    begin: &'static str,
+    work: W,
+) -> Result<(T, Vec<RunKey>), StoreError>
+where
+    W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+{
+    let mut pause = PAUSE;
+    for _ in 1..TRIES {
+        match once(pool, dialect, begin, &work).await {
+            Err(TxError::Database(error)) if is_worth_another_try(&error) => tokio::time::sleep(pause).await,
+            done => return done.map_err(TxError::into_store),
+        }
+        pause *= 2;
+    }
+    once(pool, dialect, begin, &work).await.map_err(TxError::into_store)
+}
+
+async fn once<T, W>(
+    pool: &AnyPool,
+    dialect: Dialect,
+    begin: &'static str,
+    work: &W,
+) -> Result<(T, Vec<RunKey>), TxError>
+where
+    W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+{
+    let mut connection = pool.acquire().await?;
+    let done = on(&mut connection, dialect, begin, work).await;
+    if matches!(&done, Err(TxError::Database(error)) if !is_worth_another_try(error)) {
+        // A database that is full or broken may have ended the transaction by itself: what is known of the connection is
+        // not to be relied on any more.
+        connection.close_on_drop();
+    }
+    done
+}
+
+async fn on<T, W>(
+    connection: &mut AnyConnection,
+    dialect: Dialect,
+    begin: &'static str,
+    work: &W,
+) -> Result<(T, Vec<RunKey>), TxError>
+where
+    W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+{
+    let inner = connection.begin_with(begin).await?;
+    let mut tx = Tx { inner, dialect, woken: Vec::new() };
+    let done = work(&mut tx).await?;
+    let Tx { inner, woken, .. } = tx;
+    inner.commit().await?;
+    Ok((done, woken))
+}
+
+/// Why a transaction was given up.
+#[derive(Debug)]
+pub(crate) enum TxError {
+    /// The database says so.
+    Database(sqlx::Error),
+    /// The store says so.
+    Store(StoreError),
+}
+
+impl TxError {
+    pub(crate) fn into_store(self) -> StoreError {
+        match self {
+            Self::Database(error) => store_error(error),
+            Self::Store(error) => error,
+        }
+    }
+}
+
+impl From<sqlx::Error> for TxError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<StoreError> for TxError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Tx<'_> {
+    /// Runs a statement. `{now}` in it is the database's clock, `{for_update}` and `{skip_locked}` lock the rows it selects.
+    pub(crate) async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, TxError> {
+        let sql = self.text(sql).into_owned();
+        let done = bound(&sql, values).execute(&mut *self.inner).await?;
+        Ok(done.rows_affected())
+    }
+
+    /// The rows of a statement.
+    pub(crate) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Columns>, TxError> {
+        let sql = self.text(sql).into_owned();
+        let rows = bound(&sql, values).fetch_all(&mut *self.inner).await?;
+        Ok(rows.into_iter().map(Columns).collect())
+    }
+
+    /// The row of a statement, if there is one.
+    pub(crate) async fn row(&mut self, sql: &str, values: Vec<Value>) -> Result<Option<Columns>, TxError> {
+        let sql = self.text(sql).into_owned();
+        // Not `fetch_optional`: a statement that is not read to its end would keep its lock in SQLite.
+        let rows = bound(&sql, values).fetch_all(&mut *self.inner).await?;
+        Ok(rows.into_iter().next().map(Columns))
+    }
+
+    /// The time, by the database's clock.
+    pub(crate) async fn now(&mut self) -> Result<i64, TxError> {
+        let row = self.row("select {now} as now", values![]).await?;
+        Ok(row.ok_or(sqlx::Error::RowNotFound)?.int("now")?)
+    }
+
+    /// Tells whoever listens, when this is certain, that something happened to a run.
+    pub(crate) async fn wake(&mut self, key: &RunKey) -> Result<(), TxError> {
+        if self.dialect == Dialect::Postgres {
+            let payload = format!("{} {}", key.tenant, key.run);
+            self.rows("select cast(pg_notify($1, $2) as text) as told", values![crate::wakes::CHANNEL, payload])
+                .await?;
+        }
+        self.woken.push(key.clone());
+        Ok(())
+    }
+
+    fn text<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+        if !sql.contains('{') {
+            return Cow::Borrowed(sql);
+        }
+        let sql = sql
+            .replace("{now}", self.dialect.now())
+            .replace("{for_update}", self.dialect.for_update())
+            .replace("{skip_locked}", self.dialect.skip_locked());
+        Cow::Owned(sql)
+    }
+}
+
+/// A statement of ours with its values. Nothing from outside is ever part of its text.
+fn bound(sql: &str, values: Vec<Value>) -> Query<'_, Any, AnyArguments> {
+    let query = sqlx::query(AssertSqlSafe(sql.to_owned()));
+    values.into_iter().fold(query, |query, value| match value {
+        Value::Int(value) => query.bind(value),
+        Value::Text(value) => query.bind(value),
+        Value::Bytes(value) => query.bind(value),
+        Value::NoInt => query.bind(None::<i64>),
+        Value::NoText => query.bind(None::<String>),
+    })
+}
+
+/// A row, read by the names of its columns.
+pub(crate) struct Columns(AnyRow);
+
+impl Columns {
+    pub(crate) fn int(&self, name: &str) -> Result<i64, StoreError> {
+        self.0.try_get(name).map_err(store_error)
+    }
+
+    pub(crate) fn maybe_int(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        self.0.try_get(name).map_err(store_error)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<String, StoreError> {
+        self.0.try_get(name).map_err(store_error)
+    }
+
+    pub(crate) fn maybe_text(&self, name: &str) -> Result<Option<String>, StoreError> {
+        self.0.try_get(name).map_err(store_error)
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> Result<Vec<u8>, StoreError> {
+        self.0.try_get(name).map_err(store_error)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, StoreError> {
+        Ok(self.int(name)? != 0)
+    }
+
+    pub(crate) fn small(&self, name: &str) -> Result<u32, StoreError> {
+        u32::try_from(self.int(name)?).map_err(|_| damaged(format!("the number in {name} is none that was written")))
+    }
+
+    pub(crate) fn time(&self, name: &str) -> Result<OffsetDateTime, StoreError> {
+        time(self.int(name)?)
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+        from_json(name, &self.text(name)?)
+    }
+
+    pub(crate) fn maybe_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
+        self.maybe_text(name)?.map(|text| from_json(name, &text)).transpose()
+    }
+
+    pub(crate) fn key(&self) -> Result<RunKey, StoreError> {
+        let tenant = self.text("tenant")?.parse().map_err(|_| damaged("a tenant has no name"))?;
+        Ok(RunKey { tenant, run: self.text("run")? })
+    }
+}
+
+/// A time of the database.
+pub(crate) fn time(micros: i64) -> Result<OffsetDateTime, StoreError> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1_000)
+        .map_err(|_| damaged(format!("{micros} is no time")))
+}
+
+/// A time for the database.
+pub(crate) fn micros(time: OffsetDateTime) -> i64 {
+    i64::try_from(time.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX)
+}
+
+/// A length of time for the database.
+pub(crate) fn span(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
+}
+
+pub(crate) fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| damaged(format!("a value has no JSON form: {error}")))
+}
+
+fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| unreadable(what, &error))
+}

@@ -1,0 +1,618 @@
+//! What every store of runs promises, on each kind of store.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use support::{Place, is_not_found, on_every_store};
+use time::OffsetDateTime;
+use toolcell_agent::{
+    Answered, Asker, AssistantTurn, CallRequest, Checkpoint, Claimed, Decision, Grant, Lease, Message, NewRun,
+    OpenCallRecord, Page, Parked, QuestionState, RunKey, RunStatus, RunStore, Slot, SlotState, Step, StopReason,
+    StoreError, StoredEnd, StoredRecord, StoredReply, StoredStatus, Tenant, TenantSettings, Usage, Wake, Webhook,
+};
+use toolcell_contract::{Answer, Definition, Digest, Object, Request, ToolResult};
+use toolcell_store::verify_audit;
+
+const LEASE: Duration = Duration::from_secs(60);
+const FIRST: Slot = Slot { turn: 0, place: 0 };
+
+on_every_store! {
+    a_run_comes_back_as_it_was_written,
+    a_step_that_is_written_twice_is_written_once,
+    who_lost_its_lease_writes_nothing,
+    a_run_is_taken_over_when_its_lease_lapses_and_not_before,
+    the_first_decision_counts_however_many_come_at_once,
+    an_answer_at_the_last_moment_is_not_overlooked,
+    answers_come_one_by_one_in_any_order,
+    a_question_that_lapsed_cannot_be_answered,
+    a_question_has_an_end_within_reason,
+    a_tenant_with_many_runs_does_not_hold_up_the_others,
+    nothing_of_a_tenant_can_be_seen_by_another,
+    any_text_comes_back_verbatim,
+    a_tenant_has_no_more_open_questions_than_it_may,
+    a_run_that_waits_can_be_cancelled,
+    a_changed_audit_is_noticed,
+    a_grant_is_for_that_code_and_as_often_as_it_says,
+    a_tenant_is_told_what_happens_at_least_once,
+    what_ended_long_ago_is_removed,
+    a_tenant_can_be_removed_with_all_that_it_has,
+    who_listens_is_woken,
+    a_component_is_kept_by_its_digest,
+    lists_come_in_pages,
+    a_run_that_is_given_back_goes_on_elsewhere,
+}
+
+fn tenant(name: &str) -> Tenant {
+    name.parse().unwrap()
+}
+
+fn new_run(name: &str) -> NewRun {
+    NewRun {
+        key: RunKey::fresh(tenant(name)),
+        system: Some("be kind".into()),
+        messages: vec![Message::user("go")],
+        model: "m".into(),
+    }
+}
+
+fn calls(count: usize) -> StoredReply {
+    let call = |n| CallRequest { id: format!("c{n}"), name: "gpu".into(), arguments: format!("{{\"n\":{n}}}") };
+    StoredReply {
+        turn: AssistantTurn { text: "so".into(), calls: (0..count).map(call).collect(), verbatim: None },
+        stop: StopReason::Finished,
+        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+        denied: [("c9".to_owned(), "no".to_owned())].into(),
+    }
+}
+
+fn replied(count: usize) -> Step {
+    Step::Replied { turn: 0, reply: Box::new(calls(count)), checkpoint: Checkpoint::default() }
+}
+
+fn digest(byte: u8) -> Digest {
+    Digest::from_bytes([byte; 32])
+}
+
+fn open(call_id: String, place: u32) -> OpenCallRecord {
+    OpenCallRecord {
+        call_id,
+        call: calls(4).turn.calls[place as usize].clone(),
+        tool: Definition {
+            name: "gpu".into(),
+            title: None,
+            description: "uses it".into(),
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            annotations: None,
+        },
+        digest: Some(digest(7)),
+        arguments: json!({"n": place}),
+        is_rewritten: false,
+        is_edited: false,
+        questions: vec![(Asker::Hook, Request::approval("and?").with_id("pnd-later"))],
+        spent: Duration::from_millis(3),
+        request: Request::approval("Use it?").with_id(Request::fresh_id()),
+        guest_id: Some("mine".into()),
+        state: Some(vec![0, 255, 7]),
+        asker: Asker::Tool,
+        rounds: 1,
+    }
+}
+
+fn done(run: &str, slot: Slot) -> Step {
+    let call = calls(4).turn.calls[slot.place as usize].clone();
+    let record = StoredRecord {
+        call_id: slot.call_id(run),
+        call,
+        replaced_arguments: None,
+        result: ToolResult::ok("done"),
+        code: None,
+        duration: Duration::from_millis(5),
+    };
+    Step::Finished { slot, record: Box::new(record) }
+}
+
+fn ended(status: RunStatus) -> Step {
+    Step::Ended { end: StoredEnd { status, text: "all".into(), limit: None, error: None } }
+}
+
+/// A run that was claimed and whose model has asked for some calls.
+async fn started(store: &Arc<dyn RunStore>, name: &str, count: usize) -> Lease {
+    let run = new_run(name);
+    store.create(run.clone()).await.unwrap();
+    let Claimed { lease, .. } = store.claim("w", LEASE, Some(&run.key)).await.unwrap().unwrap();
+    store.write(&lease, replied(count)).await.unwrap();
+    lease
+}
+
+/// Lets a call of a run wait, and gives the id of its question.
+async fn suspend(store: &Arc<dyn RunStore>, lease: &Lease, place: u32) -> String {
+    let slot = Slot { turn: 0, place };
+    let open = open(slot.call_id(&lease.key.run), place);
+    let id = open.request.id.clone();
+    store.write(lease, Step::Executing { slot }).await.unwrap();
+    store.write(lease, Step::Suspended { slot, open: Box::new(open) }).await.unwrap();
+    id
+}
+
+/// A run that waits with one question.
+async fn parked(store: &Arc<dyn RunStore>, name: &str) -> (Lease, String) {
+    let lease = started(store, name, 1).await;
+    let id = suspend(store, &lease, 0).await;
+    assert_eq!(store.park(&lease).await.unwrap(), Parked::Parked);
+    (lease, id)
+}
+
+fn yes(id: &str) -> Decision {
+    Decision { by: Some("ada".into()), ..Answer::approve(id).into() }
+}
+
+fn no(id: &str) -> Decision {
+    Answer::decline(id, "declined").into()
+}
+
+async fn a_run_comes_back_as_it_was_written(place: Place) {
+    let store = place.store().await;
+    let run = new_run("a");
+    store.create(run.clone()).await.unwrap();
+    assert!(matches!(store.create(run.clone()).await, Err(StoreError::Exists(_))), "STO-11: one run");
+    let Claimed { lease, run: claimed } = store.claim("w", LEASE, None).await.unwrap().unwrap();
+    assert_eq!((&claimed.system, &claimed.messages), (&run.system, &run.messages));
+    assert_eq!(claimed.head.status, StoredStatus::Running);
+    let checkpoint = Checkpoint { worked: Duration::from_millis(1_234), ..Checkpoint::default() };
+    let reply = Step::Replied { turn: 0, reply: Box::new(calls(4)), checkpoint: checkpoint.clone() };
+    store.write(&lease, reply).await.unwrap();
+    let id = suspend(&store, &lease, 1).await;
+    store.write(&lease, Step::Executing { slot: Slot { turn: 0, place: 2 } }).await.unwrap();
+    store.write(&lease, done(&lease.key.run, Slot { turn: 0, place: 3 })).await.unwrap();
+
+    let read = place.store().await.run(&run.key).await.unwrap();
+    assert_eq!(read.replies, [calls(4)]);
+    assert_eq!(read.checkpoint, Some(checkpoint));
+    assert_eq!((read.head.turns, read.head.open), (1, 1));
+    assert_eq!(read.calls[0].state, SlotState::Requested);
+    let SlotState::Suspended { open: kept, decision: None } = &read.calls[1].state else { panic!("{read:?}") };
+    let asked = open(Slot { turn: 0, place: 1 }.call_id(&run.key.run), 1);
+    let request = Request { id: id.clone(), ..asked.request.clone() };
+    assert_eq!(**kept, OpenCallRecord { request, ..asked });
+    assert_eq!(read.calls[1].attempts, 1);
+    assert_eq!(read.calls[2].state, SlotState::Executing { waited: None });
+    assert!(matches!(&read.calls[3].state, SlotState::Done { record } if record.result == ToolResult::ok("done")));
+
+    let answered = store.answer(&run.key.tenant, yes(&id)).await.unwrap();
+    assert_eq!(answered, Answered::First(run.key.clone()));
+    store.write(&lease, Step::Executing { slot: Slot { turn: 0, place: 1 } }).await.unwrap();
+    let read = store.run(&run.key).await.unwrap();
+    let SlotState::Executing { waited: Some(waited) } = &read.calls[1].state else { panic!("{read:?}") };
+    assert_eq!(waited.1, yes(&id), "what it goes on with is still known");
+    store.write(&lease, ended(RunStatus::Done)).await.unwrap();
+    let read = store.run(&run.key).await.unwrap();
+    assert_eq!(read.head.status, StoredStatus::Ended(RunStatus::Done));
+    assert_eq!(read.end.unwrap().text, "all");
+}
+
+async fn a_step_that_is_written_twice_is_written_once(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 2).await;
+    store.write(&lease, replied(2)).await.unwrap();
+    let open = Box::new(open(FIRST.call_id(&lease.key.run), 0));
+    for _ in 0..2 {
+        store.write(&lease, Step::Suspended { slot: FIRST, open: open.clone() }).await.unwrap();
+    }
+    for _ in 0..2 {
+        store.write(&lease, done(&lease.key.run, Slot { turn: 0, place: 1 })).await.unwrap();
+    }
+    let run = store.run(&lease.key).await.unwrap();
+    assert_eq!((run.replies.len(), run.calls.len(), run.head.open), (1, 2, 1));
+    let finished = store.audit(&lease.key.tenant, 0, 100).await.unwrap();
+    assert_eq!(finished.iter().filter(|entry| entry.kind == "call.finished").count(), 1);
+}
+
+async fn who_lost_its_lease_writes_nothing(place: Place) {
+    // STO-02: a host that was frozen for longer than its lease comes back.
+    let (zombie, heir) = (place.store().await, place.store().await);
+    let run = new_run("a");
+    zombie.create(run.clone()).await.unwrap();
+    let old = zombie.claim("zombie", Duration::ZERO, None).await.unwrap().unwrap().lease;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let new = heir.claim("heir", LEASE, None).await.unwrap().unwrap().lease;
+    assert!(new.epoch > old.epoch);
+    let fenced = |result: Result<(), StoreError>| assert!(matches!(result, Err(StoreError::Fenced)), "{result:?}");
+    fenced(zombie.write(&old, replied(1)).await);
+    fenced(zombie.write(&old, ended(RunStatus::Done)).await);
+    fenced(zombie.renew(&old, LEASE).await);
+    fenced(zombie.park(&old).await.map(drop));
+    fenced(zombie.release(&old).await);
+    fenced(zombie.signals(&old).await.map(drop));
+    heir.write(&new, replied(1)).await.unwrap();
+    assert_eq!(heir.run(&run.key).await.unwrap().replies.len(), 1);
+}
+
+async fn a_run_is_taken_over_when_its_lease_lapses_and_not_before(place: Place) {
+    let (one, other) = (place.store().await, place.store().await);
+    one.create(new_run("a")).await.unwrap();
+    let lease = one.claim("one", Duration::from_millis(400), None).await.unwrap().unwrap().lease;
+    assert!(other.claim("other", LEASE, None).await.unwrap().is_none());
+    one.renew(&lease, Duration::from_millis(400)).await.unwrap();
+    assert!(other.claim("other", LEASE, Some(&lease.key)).await.unwrap().is_none());
+    tokio::time::sleep(Duration::from_millis(450)).await;
+    assert_eq!(other.sweep().await.unwrap().relapsed, 1);
+    assert!(other.claim("other", LEASE, None).await.unwrap().is_some());
+}
+
+async fn the_first_decision_counts_however_many_come_at_once(place: Place) {
+    // PND-04, STO-08.
+    const ROUNDS: usize = 60;
+    let hosts = [place.store().await, place.store().await];
+    for _ in 0..ROUNDS {
+        let (lease, id) = parked(&hosts[0], "a").await;
+        let mut answers = tokio::task::JoinSet::new();
+        for (n, host) in (0..6).zip(hosts.iter().cycle()) {
+            let (host, tenant) = (Arc::clone(host), lease.key.tenant.clone());
+            let decision = if n % 3 == 0 { yes(&id) } else { no(&id) };
+            answers.spawn(async move { (decision.answer.ok, host.answer(&tenant, decision).await.unwrap()) });
+        }
+        let answers = answers.join_all().await;
+        let winners: Vec<_> = answers.iter().filter(|(_, a)| matches!(a, Answered::First(_))).collect();
+        let [(said, _)] = winners[..] else { panic!("{} winners", winners.len()) };
+        for (ok, answered) in &answers {
+            match answered {
+                Answered::First(_) | Answered::Again(_) => assert_eq!(ok, said),
+                Answered::Conflict(with) => assert_eq!((*ok, with.answer.ok), (!said, *said)),
+            }
+        }
+        let claimed = hosts[1].claim("w", LEASE, Some(&lease.key)).await.unwrap().unwrap();
+        assert!(hosts[0].claim("w", LEASE, Some(&lease.key)).await.unwrap().is_none(), "one host goes on");
+        let SlotState::Suspended { decision: Some(counts), .. } = &claimed.run.calls[0].state else { panic!() };
+        assert_eq!(counts.answer.ok, *said);
+        hosts[1].write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    }
+}
+
+async fn an_answer_at_the_last_moment_is_not_overlooked(place: Place) {
+    let (worker, desk) = (place.store().await, place.store().await);
+    let lease = started(&worker, "a", 1).await;
+    let id = suspend(&worker, &lease, 0).await;
+    assert!(worker.signals(&lease).await.unwrap().decisions.is_empty());
+    desk.answer(&lease.key.tenant, yes(&id)).await.unwrap();
+    assert_eq!(worker.park(&lease).await.unwrap(), Parked::HasWork);
+    assert_eq!(worker.signals(&lease).await.unwrap().decisions, [yes(&id)]);
+    worker.write(&lease, Step::Executing { slot: FIRST }).await.unwrap();
+    assert!(worker.signals(&lease).await.unwrap().decisions.is_empty(), "it is used up");
+    assert_eq!(desk.question(&lease.key.tenant, &id).await.unwrap().state, QuestionState::Consumed);
+    assert_eq!(desk.answer(&lease.key.tenant, yes(&id)).await.unwrap(), Answered::Again(lease.key.clone()));
+    assert_eq!(desk.answer(&lease.key.tenant, no(&id)).await.unwrap(), Answered::Conflict(yes(&id)));
+}
+
+async fn answers_come_one_by_one_in_any_order(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 3).await;
+    let mut ids = Vec::new();
+    for place in 0..3 {
+        ids.push(suspend(&store, &lease, place).await);
+    }
+    assert_eq!(store.park(&lease).await.unwrap(), Parked::Parked);
+    for (answered, id) in [&ids[2], &ids[0], &ids[1]].into_iter().enumerate() {
+        assert_eq!(store.questions(&lease.key.tenant, Page::default()).await.unwrap().len(), 3 - answered);
+        store.answer(&lease.key.tenant, yes(id)).await.unwrap();
+        let claimed = store.claim("w", LEASE, None).await.unwrap().expect("each answer makes it go on");
+        let slot = Slot { turn: 0, place: u32::try_from(ids.iter().position(|other| other == id).unwrap()).unwrap() };
+        store.write(&claimed.lease, Step::Executing { slot }).await.unwrap();
+        store.write(&claimed.lease, done(&lease.key.run, slot)).await.unwrap();
+        if answered < 2 {
+            assert_eq!(store.park(&claimed.lease).await.unwrap(), Parked::Parked);
+        }
+    }
+}
+
+async fn a_question_that_lapsed_cannot_be_answered(place: Place) {
+    // PND-08; and rule R22: by a timer, and at answer time.
+    for is_swept in [false, true] {
+        let store = place.store().await;
+        let (lease, id) = parked(&store, "a").await;
+        assert_eq!(store.sweep().await.unwrap().expired, 0);
+        place.sql(&format!("update suspension set expires_at = 1 where id = '{id}'")).await;
+        if is_swept {
+            assert_eq!(store.sweep().await.unwrap().expired, 1);
+        }
+        let Answered::Conflict(expired) = store.answer(&lease.key.tenant, yes(&id)).await.unwrap() else { panic!() };
+        assert_eq!(expired.answer, Answer::decline(&id, "expired"));
+        assert_eq!(store.question(&lease.key.tenant, &id).await.unwrap().state, QuestionState::Expired);
+        let claimed = store.claim("w", LEASE, None).await.unwrap().expect("the run goes on");
+        let SlotState::Suspended { decision: Some(no), .. } = &claimed.run.calls[0].state else { panic!() };
+        assert_eq!(no.answer.reason.as_deref(), Some("expired"));
+        store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    }
+}
+
+async fn a_question_has_an_end_within_reason(place: Place) {
+    // PND-07.
+    let store = place.store().await;
+    let lease = started(&store, "a", 4).await;
+    let now = OffsetDateTime::now_utc();
+    let ends = [None, Some("1999-01-01T00:00:00Z"), Some("9999-12-31T00:00:00Z"), Some("next week")];
+    for (place, end) in (0..).zip(ends) {
+        let slot = Slot { turn: 0, place };
+        let mut open = open(slot.call_id(&lease.key.run), place);
+        open.request.expires_at = end.map(Into::into);
+        let id = open.request.id.clone();
+        store.write(&lease, Step::Suspended { slot, open: Box::new(open) }).await.unwrap();
+        let hours = (store.question(&lease.key.tenant, &id).await.unwrap().expires_at - now).whole_hours();
+        let expected = match place {
+            1 => 0..=0,
+            2 => 167..=168,
+            _ => 23..=24,
+        };
+        assert!(expected.contains(&hours), "{end:?}: {hours} h");
+    }
+}
+
+async fn a_tenant_with_many_runs_does_not_hold_up_the_others(place: Place) {
+    let store = place.store().await;
+    for _ in 0..150 {
+        store.create(new_run("noisy")).await.unwrap();
+    }
+    // Some are done already when the others come: nobody starts at the very front or the very end.
+    for _ in 0..50 {
+        let claimed = store.claim("w", LEASE, None).await.unwrap().unwrap();
+        store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    }
+    for number in 0..10 {
+        store.create(new_run(&format!("quiet-{number}"))).await.unwrap();
+    }
+    let mut order = Vec::new();
+    while let Some(claimed) = store.claim("w", LEASE, None).await.unwrap() {
+        order.push(claimed.lease.key.tenant.to_string());
+        store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    }
+    let last_quiet = order.iter().rposition(|name| name != "noisy").unwrap();
+    assert!(last_quiet < 25, "the last quiet tenant comes at {last_quiet} of {}", order.len());
+}
+
+async fn nothing_of_a_tenant_can_be_seen_by_another(place: Place) {
+    // PND-01, PND-02, STO-13, rule R33: foreign and unknown are the same.
+    let store = place.store().await;
+    let (lease, id) = parked(&store, "a").await;
+    let other = tenant("b");
+    store.create(new_run("b")).await.unwrap();
+    let foreign = RunKey { tenant: other.clone(), run: lease.key.run.clone() };
+    assert!(is_not_found(&store.answer(&other, yes(&id)).await));
+    assert!(is_not_found(&store.answer(&other, yes("pnd-unknown")).await));
+    assert!(is_not_found(&store.question(&other, &id).await));
+    assert!(is_not_found(&store.run(&foreign).await));
+    assert!(is_not_found(&store.cancel(&foreign).await));
+    assert!(is_not_found(&store.claim("w", LEASE, Some(&foreign)).await));
+    assert!(matches!(store.renew(&Lease { key: foreign, epoch: lease.epoch }, LEASE).await, Err(StoreError::Fenced)));
+    assert!(store.questions(&other, Page::default()).await.unwrap().is_empty());
+    let page = Page { after: Some(id.clone()), limit: 10 };
+    assert!(store.questions(&other, page).await.unwrap().is_empty());
+    assert_eq!(store.runs(&other, Page::default()).await.unwrap().len(), 1);
+    assert!(store.audit(&other, 0, 10).await.unwrap().is_empty());
+    assert_eq!(store.question(&lease.key.tenant, &id).await.unwrap().state, QuestionState::Open, "nothing has changed");
+}
+
+async fn any_text_comes_back_verbatim(place: Place) {
+    // STO-12, STO-14, STO-15.
+    let store = place.store().await;
+    let texts =
+        ["'; drop table run; --", "%_\\", "a\0b", "\u{fffd}\u{202e}🦀", "$1 {now} {for_update}", &"x".repeat(5 << 20)];
+    for text in texts {
+        let run = NewRun { messages: vec![Message::user(text)], system: Some(text.into()), ..new_run("a") };
+        store.create(run.clone()).await.unwrap();
+        let Claimed { lease, run: claimed } = store.claim("w", LEASE, Some(&run.key)).await.unwrap().unwrap();
+        assert!(claimed.messages == run.messages && claimed.system == run.system);
+        store.write(&lease, replied(1)).await.unwrap();
+        let mut asked = open(FIRST.call_id(&run.key.run), 0);
+        asked.request.prompt = text.chars().take(1_000).collect();
+        let id = asked.request.id.clone();
+        store.write(&lease, Step::Suspended { slot: FIRST, open: Box::new(asked.clone()) }).await.unwrap();
+        let data = Object::from_iter([("text".to_owned(), json!(text))]);
+        let decision = Decision { by: Some("x".into()), ..Answer::approve(&id).with_data(data).into() };
+        store.answer(&run.key.tenant, decision.clone()).await.unwrap();
+        let read = store.question(&run.key.tenant, &id).await.unwrap();
+        assert!(read.question == asked.question() && read.decision.as_ref() == Some(&decision));
+        store.write(&lease, ended(RunStatus::Done)).await.unwrap();
+    }
+}
+
+async fn a_tenant_has_no_more_open_questions_than_it_may(place: Place) {
+    // PND-16.
+    let store = place.store().await;
+    store.set_settings(&tenant("a"), TenantSettings { open_max: 2, ..TenantSettings::default() }).await.unwrap();
+    let lease = started(&store, "a", 3).await;
+    let first = suspend(&store, &lease, 0).await;
+    suspend(&store, &lease, 1).await;
+    let slot = Slot { turn: 0, place: 2 };
+    let third = Step::Suspended { slot, open: Box::new(open(slot.call_id(&lease.key.run), 2)) };
+    assert!(matches!(store.write(&lease, third.clone()).await, Err(StoreError::TooManyOpen(2))));
+    store.answer(&lease.key.tenant, yes(&first)).await.unwrap();
+    store.write(&lease, third).await.unwrap();
+}
+
+async fn a_run_that_waits_can_be_cancelled(place: Place) {
+    let store = place.store().await;
+    let (lease, id) = parked(&store, "a").await;
+    store.cancel(&lease.key).await.unwrap();
+    store.cancel(&lease.key).await.unwrap();
+    let claimed = store.claim("w", LEASE, None).await.unwrap().expect("somebody has to end it");
+    assert!(claimed.run.is_cancelled);
+    assert_eq!(store.park(&claimed.lease).await.unwrap(), Parked::HasWork);
+    store.write(&claimed.lease, ended(RunStatus::Cancelled)).await.unwrap();
+    let question = store.question(&lease.key.tenant, &id).await.unwrap();
+    assert_eq!(question.state, QuestionState::Cancelled, "its questions are closed with it");
+    assert!(matches!(store.answer(&lease.key.tenant, yes(&id)).await.unwrap(), Answered::Conflict(_)));
+    store.cancel(&lease.key).await.unwrap();
+    assert!(store.claim("w", LEASE, None).await.unwrap().is_none(), "what has ended stays so");
+}
+
+async fn a_changed_audit_is_noticed(place: Place) {
+    let store = place.store().await;
+    let (lease, id) = parked(&store, "a").await;
+    store.answer(&lease.key.tenant, yes(&id)).await.unwrap();
+    assert!(matches!(store.answer(&lease.key.tenant, no(&id)).await.unwrap(), Answered::Conflict(_)));
+    let entries = store.audit(&lease.key.tenant, 0, 100).await.unwrap();
+    let kinds: Vec<_> = entries.iter().map(|entry| entry.kind.as_str()).collect();
+    assert_eq!(kinds, ["call.executing", "question.asked", "question.answered", "question.refused"]);
+    assert_eq!(entries[2].body["by"], "ada");
+    assert_eq!(entries[1].body["component"], json!(digest(7)));
+    assert!(!serde_json::to_string(&entries).unwrap().contains("Use it?"), "not what was said");
+    assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap(), Ok(4));
+    place.sql("update audit set body = '{\"by\":\"eve\"}' where seq = 3").await;
+    assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap().unwrap_err().seq, 3);
+    place.sql("delete from audit where seq = 2").await;
+    assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap().unwrap_err().seq, 2);
+}
+
+async fn a_grant_is_for_that_code_and_as_often_as_it_says(place: Place) {
+    // Rule R20. Agenta-AI/agenta PR#4854: an approval by name approved later calls with other arguments.
+    let store = place.store().await;
+    let key = RunKey::fresh(tenant("a"));
+    let question = open("call".into(), 0).question();
+    let grant = Grant {
+        id: "g1".into(),
+        tool: "gpu".into(),
+        digest: Some(digest(7)),
+        arguments: Some(Object::from_iter([("n".to_owned(), json!(0))])),
+        run: None,
+        uses: Some(2),
+        expires_at: OffsetDateTime::now_utc() + Duration::from_secs(60),
+        by: "ada".into(),
+    };
+    assert!(store.use_grant(&key, &question).await.unwrap().is_none());
+    store.add_grant(&key.tenant, grant.clone()).await.unwrap();
+    let mut other = question.clone();
+    other.digest = Some(digest(8));
+    assert!(store.use_grant(&key, &other).await.unwrap().is_none(), "another component");
+    let mut other = question.clone();
+    other.arguments = json!({"n": 1});
+    assert!(store.use_grant(&key, &other).await.unwrap().is_none(), "other arguments");
+    let mut other = question.clone();
+    other.request = Request::input("How many?", json!({"properties": {}}));
+    assert!(store.use_grant(&key, &other).await.unwrap().is_none(), "something is to be typed");
+    let foreign = RunKey::fresh(tenant("b"));
+    assert!(store.use_grant(&foreign, &question).await.unwrap().is_none(), "another tenant");
+    for _ in 0..2 {
+        assert_eq!(store.use_grant(&key, &question).await.unwrap().unwrap().id, "g1");
+    }
+    assert!(store.use_grant(&key, &question).await.unwrap().is_none(), "used up");
+    let of_run = Grant { id: "g2".into(), run: Some("run-other".into()), uses: None, ..grant.clone() };
+    store.add_grant(&key.tenant, of_run).await.unwrap();
+    assert!(store.use_grant(&key, &question).await.unwrap().is_none(), "another run");
+    let past = Grant { id: "g3".into(), expires_at: OffsetDateTime::now_utc() - Duration::from_secs(1), ..grant };
+    store.add_grant(&key.tenant, past).await.unwrap();
+    assert_eq!(store.grants(&key.tenant).await.unwrap().len(), 1);
+    store.revoke_grant(&key.tenant, "g2").await.unwrap();
+    assert!(is_not_found(&store.revoke_grant(&key.tenant, "g2").await));
+}
+
+async fn a_tenant_is_told_what_happens_at_least_once(place: Place) {
+    let store = place.store().await;
+    let webhook = Webhook { url: "https://example.org/hook".into(), secret: "s".into() };
+    let settings = TenantSettings { webhook: Some(webhook.clone()), ..TenantSettings::default() };
+    store.set_settings(&tenant("a"), settings).await.unwrap();
+    let (lease, id) = parked(&store, "a").await;
+    let [notice] = &store.notices(10, LEASE).await.unwrap()[..] else { panic!("one notice") };
+    assert_eq!((notice.topic.as_str(), &notice.webhook, notice.attempts), ("run.pending", &webhook, 0));
+    let body: serde_json::Value = serde_json::from_str(&notice.body).unwrap();
+    assert_eq!(body["run"], json!(lease.key.run));
+    assert_eq!(body["questions"][0]["question"]["request"]["id"], json!(id));
+    assert!(store.notices(10, LEASE).await.unwrap().is_empty(), "somebody is telling it");
+    store.settle_notice(&notice.id, Some(Duration::ZERO)).await.unwrap();
+    let [again] = &store.notices(10, LEASE).await.unwrap()[..] else { panic!("again") };
+    assert_eq!((&again.id, again.attempts), (&notice.id, 1));
+    store.settle_notice(&notice.id, None).await.unwrap();
+    store.answer(&lease.key.tenant, yes(&id)).await.unwrap();
+    let claimed = store.claim("w", LEASE, None).await.unwrap().unwrap();
+    store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    let [done] = &store.notices(10, LEASE).await.unwrap()[..] else { panic!("one more") };
+    assert_eq!(done.topic, "run.done");
+}
+
+async fn what_ended_long_ago_is_removed(place: Place) {
+    let store = place.store().await;
+    let (waiting, _) = parked(&store, "a").await;
+    let lease = started(&store, "a", 1).await;
+    store.write(&lease, ended(RunStatus::Done)).await.unwrap();
+    assert_eq!(store.sweep().await.unwrap().purged, 0);
+    place.sql("update run set updated_at = 1").await;
+    assert_eq!(store.sweep().await.unwrap().purged, 1);
+    assert!(is_not_found(&store.run(&lease.key).await));
+    assert!(store.run(&waiting.key).await.is_ok(), "what waits is kept");
+}
+
+async fn a_tenant_can_be_removed_with_all_that_it_has(place: Place) {
+    // PND-22.
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    let id = suspend(&store, &lease, 0).await;
+    store.delete_tenant(&lease.key.tenant).await.unwrap();
+    assert!(matches!(store.write(&lease, done(&lease.key.run, FIRST)).await, Err(StoreError::Fenced)));
+    assert!(is_not_found(&store.answer(&lease.key.tenant, yes(&id)).await));
+    assert!(store.claim("w", LEASE, None).await.unwrap().is_none(), "nothing runs any more");
+    assert!(is_not_found(&store.delete_tenant(&lease.key.tenant).await));
+}
+
+async fn who_listens_is_woken(place: Place) {
+    let (listener, writer) = (place.store().await, place.store().await);
+    let mut wakes = listener.wakes();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    while wakes.try_recv().is_ok() {}
+    let run = new_run("a");
+    writer.create(run.clone()).await.unwrap();
+    let woken = tokio::time::timeout(Duration::from_secs(5), wakes.recv()).await.expect("within moments").unwrap();
+    assert!(matches!(&woken, Wake(None)) || woken == Wake(Some(run.key)), "{woken:?}");
+}
+
+async fn a_component_is_kept_by_its_digest(place: Place) {
+    let store = place.store().await;
+    assert_eq!(store.component(digest(1)).await.unwrap(), None);
+    for _ in 0..2 {
+        store.keep_component(digest(1), &[0, 1, 2, 255]).await.unwrap();
+    }
+    assert_eq!(store.component(digest(1)).await.unwrap(), Some(vec![0, 1, 2, 255]));
+}
+
+async fn lists_come_in_pages(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 4).await;
+    let mut asked = Vec::new();
+    for place in 0..4 {
+        asked.push(suspend(&store, &lease, place).await);
+    }
+    let mut page = Page { after: None, limit: 3 };
+    let mut seen = Vec::new();
+    loop {
+        let questions = store.questions(&lease.key.tenant, page.clone()).await.unwrap();
+        let Some(last) = questions.last() else { break };
+        page.after = Some(last.question.request.id.clone());
+        seen.extend(questions.into_iter().map(|question| question.question.request.id));
+    }
+    assert_eq!(seen.iter().collect::<BTreeSet<_>>(), asked.iter().collect());
+    assert_eq!(seen.len(), 4, "each once");
+    for _ in 0..4 {
+        store.create(new_run("a")).await.unwrap();
+    }
+    let (mut page, mut seen) = (Page { after: None, limit: 2 }, Vec::new());
+    loop {
+        let runs = store.runs(&lease.key.tenant, page.clone()).await.unwrap();
+        let Some(last) = runs.last() else { break };
+        page.after = Some(last.key.run.clone());
+        seen.extend(runs.into_iter().map(|head| head.key.run));
+    }
+    assert_eq!(seen.len(), 5);
+    assert_eq!(seen.last(), Some(&lease.key.run), "the oldest comes last");
+}
+
+async fn a_run_that_is_given_back_goes_on_elsewhere(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    store.release(&lease).await.unwrap();
+    let claimed = store.claim("w", LEASE, None).await.unwrap().unwrap();
+    assert_eq!((claimed.lease.key, claimed.run.replies.len()), (lease.key, 1));
+}

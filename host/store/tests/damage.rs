@@ -1,0 +1,260 @@
+//! Stores that are damaged, full, away, of another version or of another program: nothing is lost or overwritten, and the
+//! message says what to do.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::Place;
+use toolcell_agent::{
+    Answered, Message, NewRun, Page, RunKey, RunStore as _, SlotState, StoreError, StoredStatus, Tenant,
+};
+use toolcell_contract::Answer;
+use toolcell_store::{Options, SqlStore, open_with, verify_audit};
+use toolcell_tests::postgres;
+
+fn new_run(text: &str) -> NewRun {
+    let key = RunKey::fresh(Tenant::local());
+    NewRun { key, system: None, messages: vec![Message::user(text)], model: "m".into() }
+}
+
+async fn file_with(runs: usize) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("runs.db").to_str().unwrap().to_owned();
+    let store = open_with(&path, Options::default()).await.unwrap();
+    for number in 0..runs {
+        store.create(new_run(&format!("{number} {}", "word ".repeat(400)))).await.unwrap();
+    }
+    store.close().await;
+    (dir, path)
+}
+
+/// Opens a file that must be refused, and proves that it was left alone.
+async fn refused(path: &str) -> StoreError {
+    let before = std::fs::read(path).unwrap();
+    let error = open_with(path, Options::default()).await.expect_err("it is refused");
+    assert!(before == std::fs::read(path).unwrap(), "the file was changed: {error}");
+    error
+}
+
+async fn count(store: &SqlStore) -> usize {
+    store.runs(&Tenant::local(), Page { after: None, limit: 1_000 }).await.unwrap().len()
+}
+
+#[tokio::test]
+async fn a_file_of_a_later_version_is_refused_and_left_as_it_is() {
+    let (_dir, path) = file_with(1).await;
+    let store = open_with(&path, Options::default()).await.unwrap();
+    store.meddle("update toolcell_schema set version = 99").await.unwrap();
+    store.close().await;
+    let error = refused(&path).await;
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 1 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_a_later_version_is_refused() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    open_with(&url, Options::default()).await.unwrap().close().await;
+    server.sql(&url, "update toolcell_schema set version = 99").unwrap();
+    let error = open_with(&url, Options::default()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 1 }), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_and_left_as_it_is() {
+    // STO-04.
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 4] = [
+        ("header", |bytes| bytes[..16].fill(b'x')),
+        ("middle", |bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle..].fill(0xa5);
+        }),
+        ("truncated", |bytes| bytes.truncate(bytes.len() / 2)),
+        ("notes", |bytes| *bytes = "not a database at all\n".repeat(100).into_bytes()),
+    ];
+    for (name, damage) in damages {
+        let (_dir, path) = file_with(30).await;
+        let mut bytes = std::fs::read(&path).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&path, bytes).unwrap();
+        let error = refused(&path).await;
+        assert!(matches!(error, StoreError::Damaged { .. }), "{name}: {error:?}");
+        assert!(error.to_string().contains("restore"), "{name}: it says what to do: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_other, path) = file_with(0).await;
+    let store = open_with(&path, Options::default()).await.unwrap();
+    for table in
+        ["outbox", "audit", "standing_grant", "suspension", "call", "event", "run", "component", "toolcell_schema"]
+    {
+        store.meddle(&format!("drop table {table}")).await.unwrap();
+    }
+    store.close().await;
+    let error = refused(&path).await;
+    assert!(error.to_string().contains("another program"), "{error}");
+
+    let link = dir.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let error = open_with(link.to_str().unwrap(), Options::default()).await.unwrap_err();
+    assert!(error.to_string().contains("symbolic link"), "{error}");
+    let error = open_with(dir.path().to_str().unwrap(), Options::default()).await.unwrap_err();
+    assert!(error.to_string().contains("no file"), "{error}");
+}
+
+#[tokio::test]
+async fn an_empty_file_beside_a_log_of_changes_is_not_begun_anew() {
+    let (dir, path) = file_with(0).await;
+    std::fs::write(&path, "").unwrap();
+    std::fs::write(dir.path().join("runs.db-wal"), "what was not written yet").unwrap();
+    let error = refused(&path).await;
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_off_loses_nothing_that_came_before_the_cut() {
+    // STO-05: as after a crash, the log is there and its end is torn.
+    let (dir, path) = file_with(3).await;
+    let store = open_with(&path, Options::default()).await.unwrap();
+    for number in 0..20 {
+        store.create(new_run(&format!("later {number}"))).await.unwrap();
+    }
+    let copy = dir.path().join("crashed.db");
+    std::fs::copy(&path, &copy).unwrap();
+    let log = std::fs::read(format!("{path}-wal")).unwrap();
+    std::fs::write(dir.path().join("crashed.db-wal"), &log[..log.len() / 2]).unwrap();
+    let crashed = open_with(copy.to_str().unwrap(), Options::default()).await.unwrap();
+    let found = count(&crashed).await;
+    assert!((3..23).contains(&found), "{found} of 23 runs");
+    crashed.create(new_run("and it goes on")).await.unwrap();
+    assert_eq!(count(&crashed).await, found + 1);
+}
+
+#[tokio::test]
+async fn the_file_is_for_nobody_else_to_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new/deep/runs.db");
+    let store = open_with(path.to_str().unwrap(), Options::default()).await.unwrap();
+    store.create(new_run("go")).await.unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&path.with_file_name("runs.db-wal")), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+}
+
+#[tokio::test]
+async fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room() {
+    // STO-03.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("runs.db").to_str().unwrap().to_owned();
+    // One connection: the limit is the connection's own.
+    let options = Options { connections_max: NonZeroU32::new(1).unwrap(), ..Options::default() };
+    let store = open_with(&path, options).await.unwrap();
+    store.limit_pages(120).await.unwrap();
+    let mut written = 0;
+    let error = loop {
+        match store.create(new_run(&"x".repeat(20_000))).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1_000, "the disk is never full");
+    };
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("no room"), "{error}");
+    assert_eq!(count(&store).await, written, "no half of a run");
+    store.limit_pages(100_000).await.unwrap();
+    store.create(new_run("again")).await.unwrap();
+    assert_eq!(count(&store).await, written + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_lost_is_made_anew() {
+    // STO-09.
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let store = open_with(&url, Options::default()).await.unwrap();
+    store.create(new_run("before")).await.unwrap();
+    let name = url.rsplit('/').next().unwrap();
+    let kill = format!(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}' and pid <> pg_backend_pid()"
+    );
+    server.sql("postgres", &kill).unwrap();
+    let mut tries = 0;
+    while let Err(error) = store.create(new_run("after")).await {
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+        tries += 1;
+        assert!(tries < 20, "it does not come back: {error}");
+    }
+    assert_eq!(count(&store).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_all_connections_in_use_is_told_so_in_time() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let options = Options { connections_max: NonZeroU32::new(2).unwrap(), wait_max: Duration::from_millis(300) };
+    let store = open_with(&url, options).await.unwrap();
+    let blocker = std::thread::spawn({
+        let url = url.clone();
+        move || server.sql(&url, "begin; lock table run in access exclusive mode; select pg_sleep(3); commit;").unwrap()
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let began = Instant::now();
+    let tries = (0..6).map(|_| store.create(new_run("go")));
+    let results = futures::future::join_all(tries).await;
+    let refused = results.iter().filter(|result| matches!(result, Err(StoreError::Unavailable { .. }))).count();
+    assert!(refused >= 4 && began.elapsed() < Duration::from_secs(10), "{refused} {results:?}");
+    blocker.join().unwrap();
+    store.create(new_run("go on")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_schema_is_read_and_goes_on() {
+    // Rule R26: tables and rows as that version wrote them.
+    let fixture = |name: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
+    };
+    let (tables, rows) = (fixture("schema_1_tables.sql"), fixture("schema_1.sql"));
+    let version = "create table toolcell_schema (version bigint not null);\n";
+    for place in [Place::sqlite().await, Place::postgres().await].into_iter().flatten() {
+        let blob = if matches!(place, Place::Postgres(_)) { "bytea" } else { "blob" };
+        let sql = format!("{}{version}{rows}", tables.replace("{blob}", blob));
+        if let Place::Postgres(url) = &place {
+            postgres::shared().unwrap().sql(url, &sql).unwrap();
+        } else {
+            let status = std::process::Command::new("python3")
+                .args(["-c", "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.stdin.read())"])
+                .arg(place.address())
+                .stdin(std::process::Stdio::piped())
+                .spawn()
+                .and_then(|mut child| {
+                    std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes())?;
+                    child.wait()
+                });
+            assert!(status.unwrap().success());
+        }
+        let store = place.open().await;
+        place.sql("update suspension set expires_at = 4102444800000000").await;
+        let tenant = Tenant::local();
+        let [asked] = &store.questions(&tenant, Page::default()).await.unwrap()[..] else { panic!("one question") };
+        assert_eq!(asked.question.tool, "purchase");
+        assert_eq!(verify_audit(store.as_ref(), &tenant).await.unwrap(), Ok(2));
+        let run = store.run(&asked.key).await.unwrap();
+        assert_eq!((run.head.status, run.replies.len()), (StoredStatus::Pending, 1));
+        let SlotState::Suspended { open, decision: None } = &run.calls[0].state else { panic!("{run:?}") };
+        assert!(open.state.is_some() && open.digest.is_some());
+        let yes = Answer::approve(&asked.question.request.id).into();
+        assert_eq!(store.answer(&tenant, yes).await.unwrap(), Answered::First(asked.key.clone()));
+        assert!(store.claim("w", Duration::from_secs(5), None).await.unwrap().is_some());
+    }
+}
