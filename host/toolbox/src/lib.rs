@@ -8,6 +8,7 @@
 //! alone and is authenticated, together with the list, so a second start neither compiles nor instantiates anything.
 
 mod background;
+mod brought;
 mod cache;
 mod directory;
 mod error;

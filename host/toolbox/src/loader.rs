@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sha2::{Digest as _, Sha256};
 use toolcell_agent::Tool;
 use toolcell_contract::{Definition, Digest};
 use toolcell_sandbox::{Component, LoadError, Sandbox};
@@ -72,16 +73,29 @@ impl Loader {
             let loaded = background(move || offer(component, definitions)).await??;
             return Ok(Load { loaded, origin: Origin::Cache, not_kept: None });
         }
-        self.compile(found).await
+        self.compile(move || found.directory.read(OsStr::new(&found.name), found.digest, found.bytes_max)).await
     }
 
-    async fn compile(&self, found: Found) -> Result<Load, Refusal> {
+    /// A component that the cache knows.
+    pub(crate) async fn cached(&self, digest: Digest) -> Option<Arc<Loaded>> {
+        let loader = self.clone();
+        let (component, definitions) = background(move || loader.restore(digest)).await.ok()??;
+        background(move || offer(component, definitions)).await.ok()?.ok()
+    }
+
+    /// A component from bytes that were kept elsewhere. They must have this digest.
+    pub(crate) async fn load_bytes(&self, digest: Digest, bytes: Vec<u8>) -> Result<Load, Refusal> {
+        let read = move || match Sha256::digest(&bytes).as_slice() == digest.as_bytes() {
+            true => Ok(bytes),
+            false => Err(Refusal::Changing),
+        };
+        self.compile(read).await
+    }
+
+    async fn compile(&self, read: impl FnOnce() -> Result<Vec<u8>, Refusal> + Send + 'static) -> Result<Load, Refusal> {
         let started = Instant::now();
         let sandbox = self.sandbox.clone();
-        let component = background(move || {
-            let bytes = found.directory.read(OsStr::new(&found.name), found.digest, found.bytes_max)?;
-            Ok::<_, Refusal>(sandbox.compile(&bytes)?)
-        });
+        let component = background(move || Ok::<_, Refusal>(sandbox.compile(&read()?)?));
         let component = component.await??;
         let definitions = self.sandbox.list(&component).await?;
         let loader = self.clone();

@@ -1,15 +1,17 @@
 //! A directory of tools kept ready: opened once, reloaded on request, called by digest.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use futures::future::BoxFuture;
 use toolcell_agent::{Call, Catalog, Execution, Observer, Tool};
-use toolcell_contract::{Failure, FailureCode, Outcome};
+use toolcell_contract::{Digest, Failure, FailureCode, Outcome};
 use toolcell_sandbox::{Invocation, Sandbox};
 
 use crate::background::blocking;
+use crate::brought::Brought;
 use crate::cache::{Cache, CacheError};
 use crate::directory::Directory;
 use crate::error::Error;
@@ -58,6 +60,7 @@ struct Shared {
     cache_error: Option<Arc<CacheError>>,
     current: RwLock<Arc<Snapshot>>,
     retired: Mutex<Retired>,
+    brought: Mutex<Brought>,
     /// Held while a snapshot is built: one reload after the other.
     reloading: tokio::sync::Mutex<()>,
     report: Mutex<LoadReport>,
@@ -87,6 +90,7 @@ impl Toolbox {
             cache_error,
             current: RwLock::default(),
             retired: Mutex::default(),
+            brought: Mutex::default(),
             reloading: tokio::sync::Mutex::default(),
             report: Mutex::default(),
         }));
@@ -116,7 +120,7 @@ impl Toolbox {
         let (directory, names) = opened.await.map_err(Error::CutOff)??;
         let open_to_others = directory.is_open_to_others();
 
-        let loader = Loader::new(self.0.sandbox.clone(), self.0.cache.clone());
+        let loader = self.loader();
         let mut pass = pass(Arc::new(directory), names, &self.0.options, &loader, &before).await?;
         if pass.compiled > 0 {
             self.evict().await?;
@@ -194,7 +198,24 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The very component of a tool: from now, or from the time when the tool was taken.
+    fn brought(&self) -> MutexGuard<'_, Brought> {
+        self.0.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn loader(&self) -> Loader {
+        Loader::new(self.0.sandbox.clone(), self.0.cache.clone())
+    }
+
+    /// The bytes of an offered component, if its file still holds them.
+    async fn bytes(&self, digest: Digest) -> Option<Vec<u8>> {
+        let file =
+            self.snapshot().files.iter().find(|file| file.digest() == digest).map(|file| file.name().to_owned())?;
+        let (path, max) = (self.0.path.clone(), self.0.options.file_bytes_max);
+        let read = blocking(move || Directory::open(&path).ok()?.read(OsStr::new(&file), digest, max).ok());
+        read.await.ok().flatten()
+    }
+
+    /// The very component of a tool: from now, from the time when the tool was taken, or brought for a call that waited.
     fn component_of(&self, tool: &Tool) -> Result<Arc<Loaded>, FailureCode> {
         let name = &tool.definition.name;
         let digest = tool.digest.ok_or(FailureCode::UnknownTool)?;
@@ -206,10 +227,13 @@ impl Toolbox {
             current = self.snapshot();
             found = current.by_digest.get(&digest).cloned().or_else(|| retired.get(digest));
         }
+        // What was removed, file and all, is gone for them too: the operator took it away.
+        let is_offered = current.tools.iter().any(|tool| tool.definition.name == *name);
+        let found = found.or_else(|| self.brought().get(digest).filter(|_| is_offered));
         match found {
             Some(loaded) if loaded.tools.iter().any(|tool| tool.definition.name == *name) => Ok(loaded),
             Some(_) => Err(FailureCode::UnknownTool),
-            None if current.tools.iter().any(|tool| tool.definition.name == *name) => Err(FailureCode::ToolChanged),
+            None if is_offered => Err(FailureCode::ToolChanged),
             None => Err(FailureCode::ToolUnavailable),
         }
     }
@@ -231,6 +255,37 @@ impl Catalog for Toolbox {
             let invocation = Invocation::new(&call.tool.definition.name, call.arguments, call.context);
             let observer = Arc::new(Forward(observer));
             execution(self.0.sandbox.call(&loaded.component, invocation, observer).await)
+        })
+    }
+
+    fn has_component(&self, digest: Digest) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let is_known = self.snapshot().by_digest.contains_key(&digest)
+                || self.0.retired.lock().unwrap_or_else(PoisonError::into_inner).get(digest).is_some()
+                || self.brought().get(digest).is_some();
+            if is_known {
+                return true;
+            }
+            match self.loader().cached(digest).await {
+                Some(loaded) => {
+                    self.brought().add(loaded);
+                    true
+                }
+                None => false,
+            }
+        })
+    }
+
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(self.bytes(digest))
+    }
+
+    fn bring_component(&self, digest: Digest, bytes: Vec<u8>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            match self.loader().load_bytes(digest, bytes).await {
+                Ok(load) => self.brought().add(load.loaded),
+                Err(refusal) => tracing::warn!(%digest, "a component that a call waits with is of no use: {refusal}"),
+            }
         })
     }
 }
