@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use toolcell::{Approve, Tenant};
 
 use crate::exit;
 
@@ -24,6 +25,16 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Let a model answer a prompt with the tools of a directory
     Run(RunArgs),
+    /// List the questions that runs on record wait for
+    Pending(PendingArgs),
+    /// Answer a question of a run on record
+    Answer(AnswerArgs),
+    /// Go on with a run on record
+    Resume(ResumeArgs),
+    /// List, show, export and cancel runs on record
+    Runs(RunsArgs),
+    /// Work on runs on record, until it is stopped
+    Worker(WorkerArgs),
 }
 
 /// Where tools and their compiled code are.
@@ -105,6 +116,38 @@ pub(crate) struct RunArgs {
     /// Standing instructions for the model
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// How often the model may be asked
+    #[arg(long, value_name = "N", default_value = "25")]
+    pub(crate) turns_max: std::num::NonZeroU32,
+    /// Write images, sounds and files of results into this directory; nothing is overwritten
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save_parts: Option<PathBuf>,
+    /// Show what tools print and log
+    #[arg(long)]
+    pub(crate) log: bool,
+    /// Print one JSON object for each event, the last of type "result"
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the run on record: the path of a file, or postgres://…. It survives this program: `toolcell pending` and
+    /// `toolcell answer` answer it later, `toolcell resume` or a worker goes on with it
+    #[arg(long, value_name = "PLACE", env = "TOOLCELL_STORE", conflicts_with = "history")]
+    pub(crate) store: Option<String>,
+    /// Whose run it is, with --store
+    #[arg(long, value_name = "NAME", env = "TOOLCELL_TENANT", default_value = "local")]
+    pub(crate) tenant: Tenant,
+    #[command(flatten)]
+    pub(crate) approval: Approval,
+    #[command(flatten)]
+    pub(crate) asking: Asking,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+/// Which model answers.
+#[derive(Debug, Args)]
+pub(crate) struct ModelArgs {
     /// The model's name, as its provider knows it [env: TOOLCELL_MODEL]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
@@ -131,12 +174,88 @@ pub(crate) struct RunArgs {
     /// The model's window in tokens: a conversation that nears it is sent shorter [default: until the provider refuses]
     #[arg(long, value_name = "N")]
     pub(crate) context_tokens: Option<std::num::NonZeroU32>,
-    /// How often the model may be asked
-    #[arg(long, value_name = "N", default_value = "25")]
-    pub(crate) turns_max: std::num::NonZeroU32,
-    /// Write images, sounds and files of results into this directory; nothing is overwritten
-    #[arg(long, value_name = "DIR")]
-    pub(crate) save_parts: Option<PathBuf>,
+}
+
+/// What a person must approve before it runs.
+#[derive(Debug, Args)]
+pub(crate) struct Approval {
+    /// Which calls a person must approve before they run at all
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = ApproveArg::Never)]
+    pub(crate) approve: ApproveArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApproveArg {
+    /// Each call
+    Always,
+    /// Calls of tools that may destroy something; a tool that says nothing about it counts as one
+    Destructive,
+    /// No call
+    Never,
+}
+
+impl From<ApproveArg> for Approve {
+    fn from(arg: ApproveArg) -> Self {
+        match arg {
+            ApproveArg::Always => Self::Always,
+            ApproveArg::Destructive => Self::Destructive,
+            ApproveArg::Never => Self::Never,
+        }
+    }
+}
+
+/// Where runs are on record, and whose they are.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The path of a file, or postgres://… [default: toolcell/runs.db in the user's data directory]
+    #[arg(long, global = true, value_name = "PLACE", env = "TOOLCELL_STORE")]
+    pub(crate) store: Option<String>,
+    /// Whose runs
+    #[arg(long, global = true, value_name = "NAME", env = "TOOLCELL_TENANT", default_value = "local")]
+    pub(crate) tenant: Tenant,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PendingArgs {
+    /// Show this question alone, with all that the host recorded
+    pub(crate) id: Option<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("decision").required(true).args(["approve", "decline", "data"]).multiple(true))]
+pub(crate) struct AnswerArgs {
+    /// The question's id, as `toolcell pending` shows it
+    pub(crate) id: String,
+    /// Answer yes
+    #[arg(long)]
+    pub(crate) approve: bool,
+    /// Answer no: the tool does not run
+    #[arg(long, conflicts_with_all = ["approve", "data", "edit_args"])]
+    pub(crate) decline: bool,
+    /// Answer yes, with what the question asks for: a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) data: Option<String>,
+    /// Let the tool run with these arguments instead of the model's: a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) edit_args: Option<String>,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// The run's id, as `toolcell runs` shows it
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
     /// Show what tools print and log
     #[arg(long)]
     pub(crate) log: bool,
@@ -144,7 +263,71 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) approval: Approval,
+    #[command(flatten)]
     pub(crate) asking: Asking,
+    #[command(flatten)]
+    pub(crate) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<RunsCommand>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// The runs, newest first
+    List {
+        /// At most so many
+        #[arg(long, value_name = "N", default_value = "50")]
+        limit: u32,
+        /// Those before the run with this id
+        #[arg(long, value_name = "RUN")]
+        after: Option<String>,
+    },
+    /// One run: where it stands and what was said
+    Show {
+        /// The run's id
+        run: String,
+    },
+    /// All that is known of a run, as JSON
+    Export {
+        /// The run's id
+        run: String,
+    },
+    /// End a run: what waits is closed, what works is stopped
+    Cancel {
+        /// The run's id
+        run: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkerArgs {
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Runs at the same time
+    #[arg(long, value_name = "N", default_value = "16")]
+    pub(crate) runs_at_once: std::num::NonZeroUsize,
+    /// How long a run is this worker's without being heard of, in seconds; then another takes it over
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) lease: u64,
+    /// Tell the tenant here when its runs wait or have ended, from now on; signed with the key in TOOLCELL_WEBHOOK_SECRET
+    #[arg(long, value_name = "URL")]
+    pub(crate) webhook: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) approval: Approval,
     #[command(flatten)]
     pub(crate) place: Place,
 }

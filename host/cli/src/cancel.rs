@@ -28,3 +28,27 @@ pub(crate) fn cancel_on_ctrl_c() -> CancellationToken {
     });
     cancel
 }
+
+/// A token that is cancelled by the first Ctrl-C or SIGTERM; the second Ctrl-C ends the program at once.
+pub(crate) fn stop_on_signal() -> CancellationToken {
+    let stop = CancellationToken::new();
+    let token = stop.clone();
+    tokio::spawn(async move {
+        // Without the handler, Ctrl-C alone stops it.
+        let terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+        let terminated = async {
+            match terminated {
+                Ok(mut signal) => drop(signal.recv().await),
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            () = terminated => {}
+        }
+        token.cancel();
+        let _ = tokio::signal::ctrl_c().await;
+        std::process::exit(Exit::Cancelled.code().into());
+    });
+    stop
+}

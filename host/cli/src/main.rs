@@ -12,10 +12,12 @@ mod form;
 mod history;
 mod host;
 mod lines;
+mod model;
 mod output;
 mod printable;
 mod save;
 mod screen;
+mod store;
 mod telemetry;
 
 use std::process::ExitCode;
@@ -46,5 +48,10 @@ async fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Tools(args) => commands::tools::run(args).await,
         Command::Call(args) => commands::call::run(args).await,
         Command::Run(args) => commands::run::run(args).await,
+        Command::Pending(args) => commands::pending::pending(args).await,
+        Command::Answer(args) => commands::pending::answer(args).await,
+        Command::Resume(args) => commands::resume::run(args).await,
+        Command::Runs(args) => commands::runs::run(args).await,
+        Command::Worker(args) => commands::worker::run(args).await,
     }
 }

@@ -71,6 +71,7 @@
 //! From here: [`Conversation`] for message after message, [`Hooks`] for rules of your own before and after the model and
 //! each tool, [`model::provider_from_environment`] for real models, `Otlp` (feature `otlp`) for traces.
 
+mod courier;
 mod native;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -78,22 +79,31 @@ mod otlp;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use courier::{Courier, CourierError};
 pub use native::{NativeResult, NativeTool, NativeToolError};
 #[cfg(feature = "otlp")]
 pub use otlp::{Otlp, OtlpError};
+pub use time::OffsetDateTime;
+pub use time::format_description::well_known::Rfc3339;
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
-    AfterModel, AfterTool, Agent, Answerer, ArgumentSchema, Asker, AssistantTurn, BeforeModel, BeforeTool, Budget,
-    Call, CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, Compaction, CompactionError, Conversation,
-    ConversationError, ConversationOptions, Conversations, EventSink, Execution, ForeignAnswer, Hooks, LogLine,
-    LogSource, Measured, Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NoEvents, Nobody, Observer,
-    OpenCall, PlannedCall, Progress, Prompt, QUEUE_MAX, Question, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent,
-    RunLimit, RunRequest, RunResult, RunStatus, RunStream, SchemaError, SendRequest, SentPrompt, StopReason,
-    SuspendedRun, Tool, ToolReply, Usage, Verbatim, WarningKind, WhilePending, Window, fresh_call_id, is_balanced,
+    AfterModel, AfterTool, Agent, Answered, Answerer, ApprovalPolicy, Approve, ArgumentSchema, Asker, AssistantTurn,
+    AuditEntry, BadDecision, BeforeModel, BeforeTool, Budget, Call, CallEnding, CallRecord, CallRequest, CallState,
+    Caller, Catalog, Checkpoint, Claimed, Compaction, CompactionError, Conversation, ConversationError,
+    ConversationOptions, Conversations, Decision, Desk, DeskError, EventSink, Execution, ForeignAnswer, Grant, Hooks,
+    Lease, LogLine, LogSource, Measured, Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NewRun,
+    NoEvents, Nobody, Notice, Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall, Progress, Prompt,
+    QUEUE_MAX, Question, QuestionState, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent, RunHead, RunKey, RunLimit,
+    RunRequest, RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt, Signals, Slot,
+    SlotState, Step, StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord,
+    StoredReply, StoredRun, StoredStatus, SuspendedRun, Swept, Tenant, TenantError, TenantSettings, Tool, ToolReply,
+    Usage, Verbatim, Wake, WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerOptions,
+    fresh_call_id, is_balanced,
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;
 pub use toolcell_sandbox::{Config as SandboxConfig, Limits};
+pub use toolcell_store as store;
 pub use toolcell_toolbox::{CachePlace, Options as ToolboxOptions, Toolbox};
 
 use native::WithNative;

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use toolcell_agent::{Call, Catalog, Execution, Observer, SchemaError, Tool};
 use toolcell_contract::accept::{self, Violation};
 use toolcell_contract::{
-    Annotations, CallContext, Definition, Failure, FailureCode, NameError, Outcome, Request, ToolResult,
+    Annotations, CallContext, Definition, Digest, Failure, FailureCode, NameError, Outcome, Request, ToolResult,
     check_tool_name,
 };
 
@@ -215,6 +215,18 @@ impl Catalog for WithNative {
         let own = self.native.iter().map(|native| Arc::clone(&native.tool));
         let others = self.others.tools().into_iter().filter(|tool| self.find(&tool.definition.name).is_none());
         own.chain(others).collect()
+    }
+
+    fn has_component(&self, digest: Digest) -> BoxFuture<'_, bool> {
+        self.others.has_component(digest)
+    }
+
+    fn component(&self, digest: Digest) -> BoxFuture<'_, Option<Vec<u8>>> {
+        self.others.component(digest)
+    }
+
+    fn bring_component(&self, digest: Digest, bytes: Vec<u8>) -> BoxFuture<'_, ()> {
+        self.others.bring_component(digest, bytes)
     }
 
     fn call<'a>(&'a self, call: Call, observer: Arc<dyn Observer>) -> BoxFuture<'a, Execution> {

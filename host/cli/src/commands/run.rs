@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
-use toolcell::model::{Delivery, ModelOptions, ScriptedModel, provider_from_environment};
-use toolcell::{Budget, EventSink, Message, Model, Question, RunEnd, RunEvent, RunRequest, RunResult};
+use toolcell::{
+    Approve, Budget, EventSink, Message, NewRun, Question, RunEnd, RunEvent, RunKey, RunRequest, RunResult, Worker,
+    WorkerOptions,
+};
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
@@ -15,10 +17,12 @@ use crate::cancel::cancel_on_ctrl_c;
 use crate::exit::Exit;
 use crate::history::{History, Saved};
 use crate::host;
+use crate::model::model;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
 use crate::save::{make_directory, save_parts};
 use crate::screen::{Log, Screen};
+use crate::store::{blame_store, open};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
@@ -26,7 +30,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
         Some(path) => History::open(path).map(|(history, saved)| (Some(history), saved))?,
         None => (None, Saved::default()),
     };
-    let model = model(&args)?;
+    let model = model(&args.model)?;
     let host = host::open(&args.place).await?;
     if host.toolbox().components().is_empty() {
         note!("{} holds no tools: the model answers without any", printable(&args.place.tools.display().to_string()));
@@ -35,22 +39,34 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let agent = host
         .agent(model)
         .wait_for(answerer(&args.asking, &screen))
+        .with_approval(Approve::from(args.approval.approve))
         .with_budget(Budget { turns_max: args.turns_max, ..Budget::default() });
     if let Some(dir) = &args.save_parts {
         make_directory(dir)?;
     }
     let saver = args.save_parts.clone().map(Saver::new).map(Arc::new);
-    let events = events(&args, &screen, saver.as_ref());
-    let cancel = cancel_on_ctrl_c();
+    let events = events(&screen, saver.clone(), args.json);
     messages.push(Message::User { content: prompt });
-    let request =
-        RunRequest { system: args.system.clone(), window, events, cancel, ..RunRequest::conversation(messages) };
     if !args.json {
         screen.spin("waiting for the model");
     }
-    let result = agent.run(request).await?;
+    let cancel = cancel_on_ctrl_c();
+    let system = args.system.clone();
+    let (result, run) = match &args.store {
+        Some(place) => {
+            let key = RunKey::fresh(args.tenant.clone());
+            let run = NewRun { key: key.clone(), system, messages, model: agent.model_name().to_owned() };
+            let worker = Worker::new(agent, open(place).await?, WorkerOptions::default());
+            (worker.start(run, events, cancel).await.map_err(blame_store), Some(key.run))
+        }
+        None => {
+            let request = RunRequest { system, window, events, cancel, ..RunRequest::conversation(messages) };
+            (agent.run(request).await.map_err(Into::into), None)
+        }
+    };
     screen.finish();
-    report(&result, &args)?;
+    let result = result?;
+    report(&result, args.json, run.as_deref())?;
     if let Some(history) = history {
         history.close(&result)?;
     }
@@ -67,24 +83,8 @@ fn prompt(args: &RunArgs) -> anyhow::Result<Vec<ContentPart>> {
     Ok(content)
 }
 
-fn model(args: &RunArgs) -> anyhow::Result<Arc<dyn Model>> {
-    if let Some(path) = &args.script {
-        return Ok(Arc::new(ScriptedModel::from_file(path)?));
-    }
-    let options = ModelOptions {
-        vendor: args.provider.clone(),
-        model: args.model.clone(),
-        base_url: args.base_url.clone(),
-        output_tokens_max: args.output_tokens_max,
-        context_tokens: args.context_tokens,
-        delivery: if args.no_stream { Delivery::Whole } else { Delivery::Streamed },
-        ..ModelOptions::default()
-    };
-    Ok(Arc::new(provider_from_environment(&options, |name| std::env::var(name).ok())?))
-}
-
-fn events(args: &RunArgs, screen: &Arc<Screen>, saver: Option<&Arc<Saver>>) -> Arc<dyn EventSink> {
-    let (screen, saver, json) = (Arc::clone(screen), saver.map(Arc::clone), args.json);
+pub(crate) fn events(screen: &Arc<Screen>, saver: Option<Arc<Saver>>, json: bool) -> Arc<dyn EventSink> {
+    let screen = Arc::clone(screen);
     Arc::new(move |event: RunEvent| {
         if json {
             // An event is a value of plain types, which always has a JSON form.
@@ -100,8 +100,9 @@ fn events(args: &RunArgs, screen: &Arc<Screen>, saver: Option<&Arc<Saver>>) -> A
     })
 }
 
-fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
-    if args.json {
+/// Prints how a run ended. `run` is its id when it is on record.
+pub(crate) fn report(result: &RunResult, json: bool, run: Option<&str>) -> anyhow::Result<()> {
+    if json {
         #[derive(Serialize)]
         struct Last<'a> {
             r#type: &'static str,
@@ -115,7 +116,15 @@ fn report(result: &RunResult, args: &RunArgs) -> anyhow::Result<()> {
             for Question { tool, request, .. } in questions {
                 note!("{tool} waits for an answer: {}", one_line(&request.prompt, 200));
             }
-            note!("nobody answered: run it in a terminal to answer, or with --yes");
+            match run {
+                Some(run) => {
+                    for Question { request, .. } in questions {
+                        note!("    toolcell answer {} --approve", request.id);
+                    }
+                    note!("then a worker goes on, or: toolcell resume {run}");
+                }
+                None => note!("nobody answered: run it in a terminal to answer, with --yes, or with --store"),
+            }
         }
         RunEnd::Incomplete(limit) => note!("incomplete: the run reached its limit of {limit}"),
         RunEnd::Failed(error) => note!("error: {}", printable(&chain(error))),
@@ -133,7 +142,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// Writes the parts of results as they come, and remembers the first failure for the end of the run.
-struct Saver {
+pub(crate) struct Saver {
     dir: PathBuf,
     failure: Mutex<Option<anyhow::Error>>,
 }

@@ -10,6 +10,9 @@ fn every_command_in_the_documents_prints_what_is_shown() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     // What a command writes goes where the tools are, not into the checkout. No other test depends on this directory.
     std::env::set_current_dir(place.dir.path()).unwrap();
+    let buy =
+        r#"{"turns": [{"calls": [{"tool": "purchase", "arguments": {"item": "lamp", "quantity": 2, "price": 10}}]}]}"#;
+    std::fs::write("lamps.json", buy).unwrap();
     let cases = trycmd::TestCases::new();
     cases
         .register_bin("toolcell", Path::new(env!("CARGO_BIN_EXE_toolcell")))

@@ -8,4 +8,5 @@ mod run;
 #[path = "../../../model/tests/support/schema.rs"]
 #[allow(dead_code, reason = "the schemas themselves are checked where the wires are")]
 mod schema;
+mod stored;
 mod support;

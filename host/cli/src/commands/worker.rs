@@ -1,0 +1,47 @@
+//! `toolcell worker`: works on runs on record, until it is stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use toolcell::{Courier, TenantSettings, Webhook, Worker, WorkerOptions};
+
+use crate::args::WorkerArgs;
+use crate::cancel::stop_on_signal;
+use crate::exit::{Exit, HostFailure};
+use crate::output::note;
+use crate::store::{blame_store, open, place};
+use crate::{host, model::model};
+
+/// Where the key of the webhook's signature is.
+const SECRET: &str = "TOOLCELL_WEBHOOK_SECRET";
+
+pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<Exit> {
+    let store = open(&place(&args.store)?).await?;
+    let host = host::open(&args.place).await?;
+    let agent = host.agent(model(&args.model)?).with_approval(toolcell::Approve::from(args.approval.approve));
+    let options = WorkerOptions {
+        runs_at_once: args.runs_at_once,
+        lease: Duration::from_secs(args.lease),
+        ..WorkerOptions::default()
+    };
+    let name = options.name.clone();
+    let stop = stop_on_signal();
+    if let Some(url) = args.webhook {
+        let Some(secret) = std::env::var(SECRET).ok().filter(|secret| !secret.is_empty()) else {
+            anyhow::bail!("a webhook is signed: put the key into {SECRET}");
+        };
+        let settings = store.settings(&args.store.tenant).await.map_err(blame_store)?;
+        let settings = TenantSettings { webhook: Some(Webhook::new(url, secret)?), ..settings };
+        store.set_settings(&args.store.tenant, settings).await.map_err(blame_store)?;
+    }
+    let courier = Courier::new(Arc::clone(&store)).context(HostFailure)?;
+    let courier = tokio::spawn(courier.work(stop.clone()));
+    note!("{name} works on runs on record; Ctrl-C stops it");
+    let worked = Worker::new(agent, store, options).work(stop.clone()).await;
+    stop.cancel();
+    let _ = courier.await;
+    worked.map_err(blame_store)?;
+    note!("{name} has stopped");
+    Ok(Exit::Done)
+}

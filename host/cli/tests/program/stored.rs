@@ -1,0 +1,194 @@
+//! Runs on record: suspended in one process, answered in another, finished in a third.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Ended, Place};
+use serde_json::{Value, json};
+use toolcell_tests::{artifacts, postgres};
+
+/// Buys something and says so.
+fn script(place: &Place) {
+    let buy = json!({"item": "lamp", "quantity": 2, "price": 10});
+    let script = json!({"turns": [
+        {"calls": [{"tool": "purchase", "arguments": buy}]},
+        {"expect": {"results": [{"tool": "purchase"}]}, "say": "That is that."},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+}
+
+/// A place with the tool and the script, where a run waits; with the ids of the run and of the question.
+fn waiting(store: &str) -> (Place, String, String) {
+    let place = Place::with(&["purchase-tool"]);
+    script(&place);
+    let ended = place.run(&["run", "Buy lamps.", "--script", "script.json", "--store", store, "--ask", "never"]);
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    let question = json_lines(&place.run(&["pending", "--json", "--store", store])).remove(0);
+    let id = question["question"]["request"]["id"].as_str().unwrap().to_owned();
+    let run = question["run"].as_str().unwrap().to_owned();
+    assert!(ended.stderr.contains(&format!("toolcell answer {id} --approve")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("toolcell resume {run}")), "{}", ended.stderr);
+    (place, run, id)
+}
+
+fn json_lines(ended: &Ended) -> Vec<Value> {
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn export(place: &Place, store: &str, run: &str) -> Value {
+    let ended = place.run(&["runs", "export", run, "--store", store]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// The same tool in another version, which says so.
+fn other_version() -> Vec<u8> {
+    let mut bytes = std::fs::read(artifacts::component_path("purchase-tool")).unwrap();
+    let word = b"Ordered";
+    let at = bytes.windows(word.len()).position(|window| window == word).expect("the tool says that it ordered");
+    bytes[at..at + word.len()].copy_from_slice(b"STOLEN!");
+    bytes
+}
+
+#[test]
+fn the_code_that_was_approved_runs_although_its_file_was_replaced_in_between() {
+    let (place, run, id) = waiting("runs.db");
+    place.add("purchase-tool.wasm", &other_version());
+    let answered = place.run(&["answer", &id, "--approve", "--store", "runs.db"]);
+    assert_eq!(answered.code, 0, "{}", answered.stderr);
+    // With an empty cache: the code comes out of the store.
+    let resume = ["resume", &run, "--script", "script.json", "--store", "runs.db", "--cache", "other-cache"];
+    let ended = place.run(&resume);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "That is that."), "{}", ended.stderr);
+    let output = export(&place, "runs.db", &run)["calls"][0]["record"]["result"]["output"].to_string();
+    assert!(output.contains("Ordered") && !output.contains("STOLEN"), "{output}");
+    // A call that nobody had approved yet runs what is there now.
+    let now = place.run(&["call", "purchase", "--args", r#"{"item": "lamp", "price": 1}"#, "--yes"]);
+    assert!(now.stdout.contains("STOLEN"), "{} {}", now.stdout, now.stderr);
+    let again = place.run(&resume);
+    assert_eq!((again.code, again.stdout.trim()), (0, "That is that."), "{}", again.stderr);
+    assert!(again.stderr.contains("ended already"), "{}", again.stderr);
+}
+
+#[test]
+fn a_tool_that_the_operator_took_away_does_not_run_although_it_was_approved() {
+    let (place, run, id) = waiting("runs.db");
+    std::fs::remove_file(place.tools().join("purchase-tool.wasm")).unwrap();
+    place.run(&["answer", &id, "--approve", "--store", "runs.db"]);
+    place.run(&["resume", &run, "--script", "script.json", "--store", "runs.db"]);
+    let record = &export(&place, "runs.db", &run)["calls"][0]["record"];
+    assert_eq!(record["code"], "tool-unavailable");
+}
+
+#[test]
+fn a_run_in_postgresql_is_answered_and_finished_by_a_worker() {
+    let Some(server) = postgres::shared() else { return };
+    let store = server.database();
+    let (place, run, id) = waiting(&store);
+    let mut worker = place
+        .command()
+        .args(["worker", "--script", "script.json", "--store", &store])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let answered = place.run(&["answer", &id, "--approve", "--store", &store]);
+    assert_eq!(answered.code, 0, "{}", answered.stderr);
+    let began = Instant::now();
+    while export(&place, &store, &run)["status"] != json!({"ended": "done"}) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the worker does not finish it");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let pid = i32::try_from(worker.id()).unwrap();
+    std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
+    assert!(worker.wait().unwrap().success(), "it stops when it is asked to");
+}
+
+#[test]
+fn a_question_shows_what_the_host_recorded_and_takes_one_answer() {
+    let (place, run, id) = waiting("runs.db");
+    let list = place.run(&["pending", "--store", "runs.db"]);
+    assert!(list.stdout.contains(&id) && list.stdout.contains("\"item\":\"lamp\""), "{}", list.stdout);
+    let shown = place.run(&["pending", &id, "--store", "runs.db"]);
+    for part in [run.as_str(), "purchase", "\"quantity\":2", "component", "until", "open"] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    let answer = |args: &[&str]| place.run(&[&["answer", id.as_str(), "--store", "runs.db"], args].concat());
+    assert_eq!(answer(&["--approve", "--edit-args", r#"{"item": 7}"#]).code, 2, "the tool takes no such item");
+    assert_eq!(answer(&["--approve", "--edit-args", "[]"]).code, 2);
+    assert_eq!(answer(&[]).code, 2, "yes or no");
+    assert_eq!(answer(&["--approve", "--decline"]).code, 2);
+    assert_eq!(answer(&["--decline", "--reason", "too dear"]).code, 0);
+    assert_eq!(answer(&["--decline"]).code, 0, "the same again");
+    let other = answer(&["--approve"]);
+    assert!(other.code == 2 && other.stderr.contains("declined"), "{}", other.stderr);
+    let stray = place.run(&["answer", "pnd-unknown", "--approve", "--store", "runs.db"]);
+    assert!(stray.code == 2 && stray.stderr.contains("no such question"), "{}", stray.stderr);
+    let ended = place.run(&["resume", &run, "--script", "script.json", "--store", "runs.db"]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let record = &export(&place, "runs.db", &run)["calls"][0]["record"];
+    assert_eq!((&record["code"], &record["result"]["isError"]), (&json!("declined"), &json!(true)));
+}
+
+#[test]
+fn edited_arguments_are_the_ones_that_run() {
+    let (place, run, id) = waiting("runs.db");
+    let edit = r#"{"item": "lamp", "quantity": 1, "price": 5}"#;
+    let answered = place.run(&["answer", &id, "--approve", "--edit-args", edit, "--store", "runs.db"]);
+    assert_eq!(answered.code, 0, "{}", answered.stderr);
+    place.run(&["resume", &run, "--script", "script.json", "--store", "runs.db"]);
+    let record = &export(&place, "runs.db", &run)["calls"][0]["record"];
+    assert_eq!(record["replacedArguments"], json!({"item": "lamp", "quantity": 1, "price": 5}));
+    let output = record["result"]["output"].as_str().unwrap();
+    assert!(output.starts_with("executed with edited arguments: "), "{output}");
+}
+
+#[test]
+fn runs_are_listed_shown_and_cancelled() {
+    let (place, run, _) = waiting("runs.db");
+    let list = place.run(&["runs", "--store", "runs.db"]);
+    assert!(list.stdout.contains(&run) && list.stdout.contains("pending, 1 question"), "{}", list.stdout);
+    let shown = place.run(&["runs", "show", &run, "--store", "runs.db"]);
+    assert!(shown.stdout.contains("purchase") && shown.stdout.contains("waits: "), "{}", shown.stdout);
+    assert_eq!(place.run(&["resume", &run, "--script", "script.json", "--store", "runs.db"]).code, 3);
+    let cancelled = place.run(&["runs", "cancel", &run, "--store", "runs.db"]);
+    assert!(cancelled.stderr.contains("cancelled"), "{}", cancelled.stderr);
+    assert_eq!(export(&place, "runs.db", &run)["status"], json!({"ended": "cancelled"}));
+    assert!(place.run(&["pending", "--store", "runs.db"]).stdout.is_empty());
+    assert_eq!(place.run(&["runs", "show", "run-unknown", "--store", "runs.db"]).code, 2);
+}
+
+#[test]
+fn a_tool_under_approval_asks_before_it_runs_and_the_run_is_on_record() {
+    let place = Place::with(&["math-tool"]);
+    let script = json!({"turns": [
+        {"calls": [{"tool": "math", "arguments": {"expression": "6 * 7"}}]},
+        {"expect": {"results": [{"tool": "math", "equals": "42"}]}, "say": "42"},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let run = |store, approve| {
+        let args = ["run", "go", "--script", "script.json", "--store", store, "--approve", approve, "--ask", "never"];
+        place.run(&args).code
+    };
+    assert_eq!(run("a.db", "destructive"), 0, "it says that it changes nothing");
+    assert_eq!(run("b.db", "always"), 3);
+    let question = json_lines(&place.run(&["pending", "--json", "--store", "b.db"])).remove(0);
+    assert_eq!((&question["question"]["asker"], &question["question"]["tool"]), (&json!("policy"), &json!("math")));
+}
+
+#[test]
+fn a_store_that_is_none_is_left_as_it_is_and_the_message_says_what_to_do() {
+    let place = Place::with(&[]);
+    std::fs::write(place.dir.path().join("notes.txt"), "these are notes, and they matter\n".repeat(200)).unwrap();
+    let before = std::fs::read(place.dir.path().join("notes.txt")).unwrap();
+    let ended = place.run(&["pending", "--store", "notes.txt"]);
+    assert_eq!(ended.code, 6, "{}", ended.stderr);
+    assert!(ended.stderr.contains("restore the file"), "{}", ended.stderr);
+    assert_eq!(std::fs::read(place.dir.path().join("notes.txt")).unwrap(), before);
+    let ended = place.run(&["pending", "--store", "mysql://localhost/x"]);
+    assert!(ended.code == 6 && ended.stderr.contains("postgres://"), "{}", ended.stderr);
+    let ended = place.run(&["pending", "--store", "postgres://nobody:secret@127.0.0.1:1/x"]);
+    assert!(ended.code == 6 && ended.stderr.contains("cannot be reached"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
+}
