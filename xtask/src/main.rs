@@ -4,6 +4,7 @@ mod node;
 mod samples;
 mod shell;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
@@ -15,7 +16,8 @@ const HELP: &str = "\
 cargo xtask demo [--yes]     build host and sample tools, then play a conversation with them, offline
 cargo xtask test [FILTER]    build what the tests need, then run all of them
 cargo xtask check            what must hold before a change lands: format, lints, docs
-cargo xtask bench            measure one isolated call against plain wasmtime
+cargo xtask chaos [ARGS]     kill, freeze and cut off workers on runs on record, on SQLite and PostgreSQL [--runs N, --seconds N]
+cargo xtask bench            measure one isolated call against plain wasmtime, and stores with many runs that wait
 cargo xtask samples [DIR]    build the sample tools and put them into DIR [default: target/tools]
 
 The first build compiles wasmtime and takes several minutes; every command uses the same build.";
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test(rest),
         ["check"] => check(),
         ["bench"] => bench(),
+        ["chaos", rest @ ..] => chaos(rest),
         ["samples"] => target_dir().and_then(|dir| samples::build(&dir.join("tools"))),
         ["samples", dir] if !dir.starts_with('-') => samples::build(dir.as_ref()),
         [] | ["help"] => {
@@ -116,5 +119,23 @@ fn check() -> Result<()> {
 fn bench() -> Result<()> {
     build_host()?;
     note("one isolated call: the whole host path against plain wasmtime");
-    shell::run(&mut built("bench_call")?)
+    shell::run(&mut built("bench_call")?)?;
+    note("runs on record: lists, answers and claims among many runs that wait");
+    shell::run(&mut built("bench_store")?)
+}
+
+/// Workers that suffer, on each kind of store.
+fn chaos(rest: &[&str]) -> Result<()> {
+    build_host()?;
+    let mut stores = vec!["sqlite"];
+    if Path::new("/usr/lib/postgresql").exists() || std::env::var_os("CI").is_some() {
+        stores.push("postgres");
+    } else {
+        note("PostgreSQL is not installed (apt-get install postgresql): SQLite alone");
+    }
+    for store in stores {
+        note(&format!("workers are killed, frozen and cut off: {store}"));
+        shell::run(built("chaos")?.args(["run", "--store", store]).args(rest))?;
+    }
+    Ok(())
 }
