@@ -14,6 +14,7 @@ use crate::budget::Budget;
 use crate::call::{CallStart, Caller};
 use crate::catalog::Catalog;
 use crate::compaction::Compaction;
+use crate::decision::BadDecision;
 use crate::event::{EventSink, NoEvents};
 use crate::hooks::Hooks;
 use crate::journal::Journal;
@@ -86,6 +87,16 @@ pub enum RunError {
     UnknownQuestion {
         /// The answer's id.
         id: String,
+        /// The run.
+        run: Box<SuspendedRun>,
+    },
+    /// An answer is not what its question asks for. The run is handed back as it was.
+    #[error("the answer to \"{id}\" cannot be taken: {problem}")]
+    BadAnswer {
+        /// The question's id.
+        id: String,
+        /// What is wrong with it.
+        problem: BadDecision,
         /// The run.
         run: Box<SuspendedRun>,
     },
@@ -165,8 +176,9 @@ impl Agent {
     /// With a token that is cancelled the run is given up: its open calls end as cancelled.
     ///
     /// # Errors
-    /// [`RunError::UnknownQuestion`] when an answer belongs to no open question, [`RunError::Conflict`] when two answers
-    /// to one question differ; nothing was run then, and the run is handed back.
+    /// [`RunError::UnknownQuestion`] when an answer belongs to no open question, [`RunError::BadAnswer`] when one is not what
+    /// was asked for, [`RunError::Conflict`] when two answers to one question differ; nothing was run then, and the run is
+    /// handed back.
     pub async fn resume(
         &self,
         run: SuspendedRun,
@@ -179,6 +191,7 @@ impl Agent {
             Ok(_) => Ok(self.resume_with(&board, run, &events, &cancel).await),
             Err(Refusal::Unknown(id)) => Err(RunError::UnknownQuestion { id, run: Box::new(run) }),
             Err(Refusal::Conflict(id)) => Err(RunError::Conflict { id, run: Box::new(run) }),
+            Err(Refusal::Bad(id, problem)) => Err(RunError::BadAnswer { id, problem, run: Box::new(run) }),
         }
     }
 

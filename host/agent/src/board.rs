@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use toolcell_contract::Answer;
 
 use crate::answerer::Question;
+use crate::decision::{self, BadDecision};
 use crate::run::SuspendedRun;
 use crate::store::Decision;
 
@@ -37,6 +38,8 @@ pub(crate) enum Refusal {
     Unknown(String),
     /// The question of this id has another answer.
     Conflict(String),
+    /// The answer is not what the question of this id asks for.
+    Bad(String, BadDecision),
 }
 
 /// What answers led to.
@@ -81,8 +84,13 @@ impl Board {
             match before {
                 Some(before) if before.is_same(&decision) => {}
                 Some(_) => return Err(Refusal::Conflict(decision.answer.id)),
-                None if state.open.iter().any(|(_, open)| open.request.id == *id) => fresh.push(decision),
-                None => return Err(Refusal::Unknown(decision.answer.id)),
+                None => match state.open.iter().find(|(_, open)| open.request.id == *id) {
+                    Some((_, open)) => match decision::check_data(&open.request, &decision.answer) {
+                        Ok(()) => fresh.push(decision),
+                        Err(problem) => return Err(Refusal::Bad(decision.answer.id, problem)),
+                    },
+                    None => return Err(Refusal::Unknown(decision.answer.id)),
+                },
             }
         }
         if fresh.is_empty() {

@@ -16,6 +16,7 @@ use crate::approval::ApprovalPolicy;
 use crate::budget::Budget;
 use crate::call_record::{CallEnding, CallRecord};
 use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
+use crate::decision;
 use crate::event::{EventSink, RunEvent};
 use crate::hooks::{Hooks, chain};
 use crate::journal::Journal;
@@ -316,9 +317,10 @@ impl<'a> Caller<'a> {
     }
 
     /// Asks whoever is there, until there is an answer, the question lapses, or the run is cancelled. An answer to another
-    /// question is none.
+    /// question is none, and neither is one that is not what was asked for.
     pub(crate) async fn ask(&self, question: Question) -> Option<Answer> {
-        let (id, call_id) = (question.request.id.clone(), question.call_id.clone());
+        let (request, call_id) = (question.request.clone(), question.call_id.clone());
+        let id = request.id.clone();
         let expiry = self.now().and_then(|_| suspension::expiry(&question.request));
         let lapsed = async {
             match expiry {
@@ -335,12 +337,14 @@ impl<'a> Caller<'a> {
             () = lapsed => Some(Answer::decline(&id, EXPIRED)),
         };
         answer.filter(|answer| {
-            let is_ours = answer.id == id;
-            if !is_ours {
-                // Not the ids: who knows that of an open question could answer it.
-                tracing::warn!(call_id, "an answer to another question is not used");
-            }
-            is_ours
+            // Not the ids: who knows that of an open question could answer it. Not the answer: it may be private.
+            let problem = match decision::check_data(&request, answer) {
+                _ if answer.id != id => "it belongs to another question".to_owned(),
+                Err(problem) => problem.kind().to_owned(),
+                Ok(()) => return true,
+            };
+            tracing::warn!(call_id, "an answer is not used: {problem}");
+            false
         })
     }
 

@@ -13,6 +13,7 @@ use toolcell_contract::{Answer, ContentPart};
 use crate::agent::{Agent, RunError, RunRequest};
 use crate::answerer::Question;
 use crate::board::{Board, Refusal, Taken};
+use crate::decision::BadDecision;
 use crate::event::{EventSink, NoEvents, RunEvent};
 use crate::run::{RunEnd, RunResult, SuspendedRun};
 use crate::transcript::{Message, is_balanced};
@@ -164,6 +165,14 @@ pub enum ConversationError {
         /// The question's id.
         id: String,
     },
+    /// The answer is not what its question asks for; the question stays open.
+    #[error("the answer to \"{id}\" cannot be taken: {problem}")]
+    BadAnswer {
+        /// The question's id.
+        id: String,
+        /// What is wrong with it.
+        problem: BadDecision,
+    },
     /// The answer belongs to no question of this conversation.
     #[error("no open question has the id \"{id}\"; open now: {}", prompts(.questions))]
     UnknownQuestion {
@@ -250,8 +259,8 @@ impl Conversation {
     ///
     /// # Errors
     /// [`ConversationError::NothingAsked`] when no run is under way or waits, [`ConversationError::UnknownQuestion`] when
-    /// an answer belongs to none of its questions, [`ConversationError::Conflict`] when a question has another answer. None
-    /// of the answers was taken then.
+    /// an answer belongs to none of its questions, [`ConversationError::BadAnswer`] when one is not what was asked for,
+    /// [`ConversationError::Conflict`] when a question has another answer. None of the answers was taken then.
     pub async fn answer(
         &self,
         answers: Vec<Answer>,
@@ -352,6 +361,7 @@ impl Inner {
         let mut state = self.state();
         let taken = self.board.answer(answers).map_err(|refusal| match (refusal, &state.phase) {
             (Refusal::Conflict(id), _) => ConversationError::Conflict { id },
+            (Refusal::Bad(id, problem), _) => ConversationError::BadAnswer { id, problem },
             (Refusal::Unknown(_), Phase::Free) => ConversationError::NothingAsked,
             (Refusal::Unknown(id), _) => ConversationError::UnknownQuestion { id, questions: self.board.open() },
         })?;

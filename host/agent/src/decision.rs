@@ -30,6 +30,18 @@ pub enum BadDecision {
     Schema(String),
 }
 
+impl BadDecision {
+    /// The kind in a few words, for logs: nothing of the answer.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Data(_) => "it does not fit the question",
+            Self::TooLong(_) => "it is too long",
+            Self::Arguments(_) | Self::ArgumentsWithNo => "its arguments do not fit the tool",
+            Self::Schema(_) => "the tool asks by a schema that cannot be used",
+        }
+    }
+}
+
 /// Checks a decision against what was asked; edited arguments against the tool's schema.
 pub(crate) fn check(
     request: &Request,
@@ -52,7 +64,8 @@ fn check_arguments(schema: Option<Value>, arguments: &Object) -> Result<(), BadD
     schema.check(&Value::Object(arguments.clone()).to_string()).map(drop).map_err(|failure| bad(failure.to_string()))
 }
 
-fn check_data(request: &Request, answer: &Answer) -> Result<(), BadDecision> {
+/// Checks an answer's data against what was asked.
+pub(crate) fn check_data(request: &Request, answer: &Answer) -> Result<(), BadDecision> {
     let data = answer.data.clone().unwrap_or_default();
     let text = Value::Object(data).to_string();
     if text.len() > DATA_BYTES_MAX {

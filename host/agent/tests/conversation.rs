@@ -433,3 +433,34 @@ async fn what_is_left_out_stays_left_out_from_message_to_message_and_in_another_
     assert!((1..=5).contains(&cuts), "{cuts} cuts in 14 messages");
     assert_eq!(said(&conversation.history()).len(), 14, "the history is whole");
 }
+
+#[tokio::test]
+async fn an_answer_that_is_not_what_was_asked_for_leaves_the_question_open() {
+    let catalog = FakeCatalog::default().with("seat", |call| async move {
+        let Some(answer) = call.context.answer else {
+            let Outcome::Suspended(mut asked) = suspended("Which row?") else { unreachable!() };
+            let schema = serde_json::json!({"properties": {"row": {"type": "integer"}}, "required": ["row"]});
+            asked.request.data = Some([("schema".to_owned(), schema)].into_iter().collect());
+            return Outcome::Suspended(asked);
+        };
+        Outcome::Done(ToolResult::ok(answer.data.unwrap()["row"].to_string()))
+    });
+    let row = |id: &str, row: serde_json::Value| {
+        Answer::approve(id).with_data([("row".to_owned(), row)].into_iter().collect())
+    };
+    let mut stage = Stage::new(catalog, &[call(&[("seat", "{}")]), say("Done.")]);
+    // Who is there types nonsense, so the question is one for somebody else.
+    stage.agent = stage.agent.wait_for(move |question: toolcell_agent::Question| async move {
+        Some(row(&question.request.id, "window".into()))
+    });
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    assert_eq!(conversation.send(SendRequest::text("go")).await.unwrap().status(), RunStatus::Pending);
+    let [id] = &ids(&conversation)[..] else { panic!("one question") };
+    for bad in [row(id, "x".into()), Answer::approve(id)] {
+        let refused = answer(&conversation, vec![bad]).await;
+        assert!(matches!(refused, Err(ConversationError::BadAnswer { .. })), "{refused:?}");
+        assert_eq!(ids(&conversation).len(), 1);
+    }
+    let result = answer(&conversation, vec![row(id, 0.into())]).await.unwrap();
+    assert_eq!(result.tool_calls[0].ending.result.output, "0");
+}
