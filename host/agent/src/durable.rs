@@ -8,5 +8,5 @@ mod journal;
 mod restore;
 mod worker;
 
-pub use desk::{Desk, DeskError};
+pub use desk::{Desk, DeskError, GRANT_MAX, GrantScope};
 pub use worker::{Worker, WorkerOptions};

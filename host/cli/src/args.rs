@@ -29,6 +29,8 @@ pub(crate) enum Command {
     Pending(PendingArgs),
     /// Answer a question of a run on record
     Answer(AnswerArgs),
+    /// List what `toolcell answer --also` has granted, or take it back
+    Grants(GrantsArgs),
     /// Go on with a run on record
     Resume(ResumeArgs),
     /// List, show, export and cancel runs on record
@@ -243,9 +245,34 @@ pub(crate) struct AnswerArgs {
     /// Let the tool run with these arguments instead of the model's: a JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) edit_args: Option<String>,
+    /// Say yes to later calls of the same tool and component too, for a day; only to plain yes-or-no questions
+    #[arg(long, value_name = "WHICH", value_enum, requires = "approve", conflicts_with_all = ["data", "edit_args"])]
+    pub(crate) also: Option<AlsoArg>,
     /// Why, for the record
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AlsoArg {
+    /// Those of this run with the same arguments
+    Same,
+    /// Those of this run
+    Run,
+    /// Those of all runs of the tenant
+    Tenant,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrantsArgs {
+    /// Take this grant back, instead of listing them
+    #[arg(long, value_name = "ID")]
+    pub(crate) revoke: Option<String>,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

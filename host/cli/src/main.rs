@@ -50,6 +50,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => commands::run::run(args).await,
         Command::Pending(args) => commands::pending::pending(args).await,
         Command::Answer(args) => commands::pending::answer(args).await,
+        Command::Grants(args) => commands::pending::grants(args).await,
         Command::Resume(args) => commands::resume::run(args).await,
         Command::Runs(args) => commands::runs::run(args).await,
         Command::Worker(args) => commands::worker::run(args).await,

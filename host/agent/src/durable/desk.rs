@@ -1,9 +1,12 @@
 //! What people do with runs on record: start, list, answer, cancel.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _, pending};
 use futures::stream::{BoxStream, StreamExt as _, empty};
+use serde_json::Value;
+use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 
 use super::worker::{Worker, WorkerOptions};
@@ -13,8 +16,8 @@ use crate::decision::{self, BadDecision};
 use crate::event::NoEvents;
 use crate::model::{Model, ModelError, ModelEvent, Prompt};
 use crate::store::{
-    Answered, Decision, NewRun, Page, QuestionState, RunHead, RunKey, RunStore, SlotState, StoreError, StoredQuestion,
-    StoredRun, Tenant,
+    Answered, Decision, Grant, NewRun, Page, QuestionState, RunHead, RunKey, RunStore, SlotState, StoreError,
+    StoredQuestion, StoredRun, Tenant,
 };
 use crate::transcript::{Message, is_balanced};
 
@@ -23,6 +26,20 @@ use crate::transcript::{Message, is_balanced};
 pub struct Desk {
     store: Arc<dyn RunStore>,
     tenant: Tenant,
+}
+
+/// The longest that a grant lasts. Who wants it for longer looks at it again.
+pub const GRANT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Which later calls a grant is for, besides being of the same tool and component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantScope {
+    /// Those of the same run with the same arguments.
+    SameArguments,
+    /// Those of the same run.
+    Run,
+    /// Those of all runs of the tenant.
+    Tenant,
 }
 
 /// Why something cannot be done with a run.
@@ -117,6 +134,52 @@ impl Desk {
             Answered::First(key) | Answered::Again(key) => Ok(key),
             Answered::Conflict(other) => Err(DeskError::Conflict(Box::new(other))),
         }
+    }
+
+    /// Says yes to later calls, too: of the tool and the very component that ask this question, within `scope`, until
+    /// `lasts` is over (at most [`GRANT_MAX`]).
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no such question.
+    pub async fn grant(
+        &self,
+        question: &str,
+        scope: GrantScope,
+        lasts: Duration,
+        by: &str,
+    ) -> Result<Grant, DeskError> {
+        let StoredQuestion { key, question, .. } = self.store.question(&self.tenant, question).await?;
+        let grant = Grant {
+            id: format!("grt-{}", uuid::Uuid::new_v4().simple()),
+            tool: question.tool,
+            digest: question.digest,
+            arguments: match (scope, question.arguments) {
+                (GrantScope::SameArguments, Value::Object(arguments)) => Some(arguments),
+                _ => None,
+            },
+            run: (scope != GrantScope::Tenant).then_some(key.run),
+            uses: None,
+            expires_at: OffsetDateTime::now_utc() + lasts.min(GRANT_MAX),
+            by: by.to_owned(),
+        };
+        self.store.add_grant(&self.tenant, grant.clone()).await?;
+        Ok(grant)
+    }
+
+    /// The grants that hold.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn grants(&self) -> Result<Vec<Grant>, StoreError> {
+        self.store.grants(&self.tenant).await
+    }
+
+    /// Takes a grant back.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn revoke(&self, grant: &str) -> Result<(), StoreError> {
+        self.store.revoke_grant(&self.tenant, grant).await
     }
 
     async fn input_schema(&self, asked: &StoredQuestion) -> Result<Option<serde_json::Value>, StoreError> {

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde_json::Value;
 use toolcell::contract::{Answer, Object};
-use toolcell::{Decision, Page, QuestionState, StoredQuestion};
+use toolcell::{Decision, GRANT_MAX, GrantScope, Page, QuestionState, StoredQuestion};
 
-use crate::args::{AnswerArgs, PendingArgs};
+use crate::args::{AlsoArg, AnswerArgs, GrantsArgs, PendingArgs};
 use crate::exit::Exit;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
@@ -126,8 +126,52 @@ pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<Exit> {
     let arguments = args.edit_args.as_deref().map(|text| object("--edit-args", text)).transpose()?;
     let desk = desk(&args.store).await?;
     let key = desk.decide(Decision { answer, arguments, by: Some(who()) }).await.map_err(blame)?;
+    if let Some(also) = args.also {
+        let grant = desk.grant(&args.id, also.into(), GRANT_MAX, &who()).await.map_err(blame)?;
+        note!("later calls are granted as {} until {}", grant.id, time(grant.expires_at));
+    }
     note!("the answer is on record; a worker goes on, or: toolcell resume {}", key.run);
     Ok(Exit::Done)
+}
+
+pub(crate) async fn grants(args: GrantsArgs) -> anyhow::Result<Exit> {
+    let desk = desk(&args.store).await?;
+    if let Some(id) = &args.revoke {
+        desk.revoke(id).await.map_err(blame_store)?;
+        return Ok(Exit::Done);
+    }
+    let grants = desk.grants().await.map_err(blame_store)?;
+    if grants.is_empty() && !args.json {
+        note!("nothing is granted");
+    }
+    for grant in &grants {
+        if args.json {
+            output::json(grant)?;
+            continue;
+        }
+        let component = grant.digest.map_or_else(|| "the host program".to_owned(), |digest| digest.short());
+        let arguments =
+            grant.arguments.clone().map_or_else(|| "any arguments".to_owned(), |it| Value::from(it).to_string());
+        let run = grant.run.as_deref().unwrap_or("all runs");
+        output::line(&format!(
+            "{}  until {}  by {}",
+            grant.id,
+            time(grant.expires_at),
+            one_line(&grant.by, LINE_CHARS)
+        ));
+        output::line(&format!("    {} of {component}, {}, {run}", grant.tool, one_line(&arguments, LINE_CHARS)));
+    }
+    Ok(Exit::Done)
+}
+
+impl From<AlsoArg> for GrantScope {
+    fn from(also: AlsoArg) -> Self {
+        match also {
+            AlsoArg::Same => Self::SameArguments,
+            AlsoArg::Run => Self::Run,
+            AlsoArg::Tenant => Self::Tenant,
+        }
+    }
 }
 
 /// Who answers, for the record: the user of this machine.

@@ -192,3 +192,32 @@ fn a_store_that_is_none_is_left_as_it_is_and_the_message_says_what_to_do() {
     assert!(ended.code == 6 && ended.stderr.contains("cannot be reached"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
 }
+
+#[test]
+fn a_yes_can_be_for_later_calls_too_but_not_for_another_component() {
+    let place = Place::with(&["math-tool"]);
+    let compute = |n: u32| json!({"calls": [{"tool": "math", "arguments": {"expression": format!("{n} * 2")}}]});
+    let script = json!({"turns": [compute(1), compute(2), {"say": "2 and 4"}]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+    let args = ["run", "go", "--script", "script.json", "--store", "runs.db", "--approve", "always", "--ask", "never"];
+    assert_eq!(place.run(&args).code, 3);
+    let question = json_lines(&place.run(&["pending", "--json", "--store", "runs.db"])).remove(0);
+    let id = question["question"]["request"]["id"].as_str().unwrap();
+    let run = question["run"].as_str().unwrap();
+    let answered = place.run(&["answer", id, "--approve", "--also", "tenant", "--store", "runs.db"]);
+    assert!(answered.code == 0 && answered.stderr.contains("granted as grt-"), "{}", answered.stderr);
+    let resume = ["resume", run, "--script", "script.json", "--store", "runs.db", "--approve", "always"];
+    let ended = place.run(&resume);
+    assert_eq!((ended.code, ended.stdout.trim()), (0, "2 and 4"), "{}", ended.stderr);
+
+    // Another component of the same name, with the same tool, has to be approved anew.
+    let mut other = std::fs::read(artifacts::component_path("math-tool")).unwrap();
+    // A custom section (id 0) of 3 bytes, named "v2".
+    other.extend([0, 3, 2, b'v', b'2']);
+    place.add("math-tool.wasm", &other);
+    assert_eq!(place.run(&args).code, 3);
+    let listed = place.run(&["grants", "--store", "runs.db"]);
+    let grant = listed.stdout.split_whitespace().next().unwrap().to_owned();
+    assert_eq!(place.run(&["grants", "--revoke", &grant, "--store", "runs.db"]).code, 0);
+    assert!(place.run(&["grants", "--store", "runs.db"]).stdout.is_empty());
+}
