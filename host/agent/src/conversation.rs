@@ -111,8 +111,8 @@ type Rest = Shared<BoxFuture<'static, Result<Arc<RunResult>, ConversationError>>
 struct Run {
     /// Ends it.
     cancel: CancellationToken,
-    /// Cancelled when it has ended: nobody can cancel it any more.
-    over: CancellationToken,
+    /// Tells when it has ended, or is forgotten with its conversation: nobody can cancel it any more.
+    over: Arc<Over>,
     /// Who is told what happens.
     listeners: Arc<Listeners>,
 }
@@ -335,7 +335,7 @@ impl Inner {
     fn begin(self: &Arc<Self>, state: &mut State, message: &SendRequest) -> Rest {
         let run = Run {
             cancel: CancellationToken::new(),
-            over: CancellationToken::new(),
+            over: Arc::default(),
             listeners: Arc::new(Listeners::of(&message.events)),
         };
         run.obey(&message.cancel);
@@ -492,10 +492,20 @@ impl Run {
     /// Lets a token cancel it, as long as it has not ended.
     fn obey(&self, token: &CancellationToken) {
         let (token, cancel) = (token.clone(), self.cancel.clone());
-        tokio::spawn(self.over.clone().run_until_cancelled_owned(async move {
+        tokio::spawn(self.over.0.clone().run_until_cancelled_owned(async move {
             token.cancelled().await;
             cancel.cancel();
         }));
+    }
+}
+
+/// Cancelled at the latest when nobody holds it.
+#[derive(Default)]
+struct Over(CancellationToken);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 
@@ -571,7 +581,7 @@ impl Leave {
                 Phase::Waiting(self.run.clone(), waiting, watch)
             }
             None => {
-                self.run.over.cancel();
+                self.run.over.0.cancel();
                 state.history.clone_from(&result.messages);
                 state.window = result.window;
                 Phase::Free
@@ -589,7 +599,7 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         if !self.has_left {
-            self.run.over.cancel();
+            self.run.over.0.cancel();
             self.inner.board.close();
             self.inner.state().phase = Phase::Free;
             self.inner.moved.notify_waiters();

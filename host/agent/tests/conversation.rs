@@ -464,3 +464,17 @@ async fn an_answer_that_is_not_what_was_asked_for_leaves_the_question_open() {
     let result = answer(&conversation, vec![row(id, 0.into())]).await.unwrap();
     assert_eq!(result.tool_calls[0].ending.result.output, "0");
 }
+
+#[tokio::test]
+async fn a_conversation_that_is_forgotten_while_it_waits_leaves_nothing_behind() {
+    let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")])]);
+    let conversation = conversation(&stage, WhilePending::Refuse);
+    let cancel = CancellationToken::new();
+    let go = SendRequest { cancel: cancel.clone(), ..SendRequest::text("go") };
+    conversation.send(go).await.unwrap();
+    let metrics = tokio::runtime::Handle::current().metrics();
+    assert!(metrics.num_alive_tasks() > 0, "something looks at the token and the clock");
+    drop(conversation);
+    settle().await;
+    assert_eq!(metrics.num_alive_tasks(), 0);
+}
