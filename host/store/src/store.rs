@@ -9,8 +9,9 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    Answered, AuditEntry, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead, RunKey,
-    RunStore, Signals, Step, StoreError, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
+    Answered, AuditEntry, AuditHead, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead,
+    RunKey, RunStore, Signals, Step, StoreError, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings,
+    Wake,
 };
 use toolcell_contract::Digest;
 
@@ -243,6 +244,11 @@ impl RunStore for SqlStore {
     fn audit<'a>(&'a self, tenant: &'a Tenant, after: u64, limit: u32) -> StoreFuture<'a, Vec<AuditEntry>> {
         let tenant = tenant.clone();
         in_tx!(self.read, tenant => |tx| audit::list(tx, tenant, after, limit))
+    }
+
+    fn audit_head<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, AuditHead> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant => |tx| audit::head(tx, tenant))
     }
 
     fn settings<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, TenantSettings> {
