@@ -35,7 +35,7 @@ impl Default for Options {
 }
 
 /// The longest statement in PostgreSQL. One that takes longer waits for something that will not come.
-const STATEMENT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const STATEMENT_MAX: Duration = Duration::from_secs(30);
 
 /// The oldest PostgreSQL that its makers still mend.
 const POSTGRES_MIN: i64 = 14;

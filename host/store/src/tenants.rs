@@ -34,6 +34,21 @@ fn retention(settings: &TenantSettings) -> i64 {
     i64::from(settings.retention_days) * DAY
 }
 
+/// Rows of a tenant that are removed in one transaction: others wait for it, and it must end within
+/// [`crate::place::STATEMENT_MAX`].
+const PIECE: i64 = 1_000;
+
+/// Removes a piece of what a tenant has. Whether there may be more.
+pub(crate) async fn delete_piece(tx: &mut Tx<'_>, tenant: Tenant) -> Result<bool, TxError> {
+    let runs = "delete from run where tenant = $1 and id in (select id from run where tenant = $1 limit $2)";
+    if tx.run(runs, values![&tenant, PIECE]).await? > 0 {
+        return Ok(true);
+    }
+    let audit = "delete from audit where tenant = $1 and seq in (select seq from audit where tenant = $1 order by seq \
+                 limit $2)";
+    Ok(tx.run(audit, values![&tenant, 10 * PIECE]).await? > 0)
+}
+
 pub(crate) async fn delete(tx: &mut Tx<'_>, tenant: Tenant) -> Result<(), TxError> {
     match tx.run("delete from tenant where id = $1", values![&tenant]).await? {
         0 => Err(StoreError::NotFound("tenant").into()),

@@ -24,6 +24,7 @@ on_every_store! {
     questions_lapse_once_however_many_look_at_the_clock,
     the_audit_has_no_gap_however_many_write_it,
     a_tenant_that_is_removed_while_it_is_worked_for_stays_removed,
+    a_tenant_of_any_size_can_be_removed_while_others_work,
     who_stops_waiting_leaves_nothing_behind,
     a_store_may_be_opened_by_many_at_once_for_the_first_time,
 }
@@ -132,6 +133,27 @@ async fn a_tenant_that_is_removed_while_it_is_worked_for_stays_removed(place: Pl
         assert!(matches!(written, Ok(()) | Err(StoreError::Fenced)), "{written:?}");
         assert!(hosts[0].runs(&tenant, Page::default()).await.unwrap().is_empty());
     }
+}
+
+async fn a_tenant_of_any_size_can_be_removed_while_others_work(place: Place) {
+    let hosts = [place.store().await, place.store().await];
+    let (lease, id) = parked(&hosts[0], "a").await;
+    let many = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 25000) \
+                insert into run (tenant, id, status, model, created_at, updated_at) \
+                select 'a', 'run-' || cast(i as text), 'pending', 'm', i, i from n";
+    place.sql(many).await;
+    let name = tenant("a");
+    let (removed, ()) = tokio::join!(hosts[0].delete_tenant(&name), async {
+        for _ in 0..20 {
+            hosts[1].create(new_run("b")).await.unwrap();
+        }
+    });
+    removed.unwrap();
+    assert!(hosts[1].runs(&name, Page::default()).await.unwrap().is_empty());
+    assert!(matches!(hosts[1].answer(&name, yes(&id)).await, Err(StoreError::NotFound(_))));
+    assert!(matches!(hosts[1].renew(&lease, LEASE).await, Err(StoreError::Fenced)));
+    assert!(hosts[1].audit(&name, 0, 10).await.unwrap().is_empty());
+    assert_eq!(hosts[1].runs(&tenant("b"), Page::default()).await.unwrap().len(), 20);
 }
 
 async fn who_stops_waiting_leaves_nothing_behind(place: Place) {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 use toolcell_agent::{
-    Answered, AuditEntry, AuditHead, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead, RunKey,
-    RunStore, Signals, Step, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
+    Answered, AuditEntry, AuditHead, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead,
+    RunKey, RunStore, Signals, Step, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
 };
 use toolcell_contract::Digest;
 
