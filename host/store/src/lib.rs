@@ -3,6 +3,9 @@
 //! [`open`] takes a path or a URL. Both databases have the same tables and run the same statements; what differs is in
 //! `dialect.rs`. Every change is one transaction that first locks the run it belongs to, so an answer, the worker that
 //! waits for it and the clock never pass each other unseen.
+//!
+//! Only the database's clock counts. That of PostgreSQL is the same for all hosts, however wrong their own are. That of a
+//! SQLite file is the machine's: when it jumps, leases and questions lapse early or late, and nothing else changes.
 
 mod answers;
 mod audit;

@@ -306,6 +306,33 @@ async fn a_connection_that_is_lost_is_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_listens_goes_on_to_be_woken_after_its_connection_was_lost() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let (listener, writer) =
+        (open_with(&url, Options::default()).await.unwrap(), open_with(&url, Options::default()).await.unwrap());
+    let listens = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'";
+    let wait_for = async |count: &str| {
+        let began = Instant::now();
+        while server.sql(&url, listens).unwrap() != count {
+            assert!(began.elapsed() < Duration::from_secs(20), "{count} connections listen");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    wait_for("2").await;
+    let kill = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query ilike \
+                'listen%'";
+    server.sql(&url, kill).unwrap();
+    wait_for("2").await;
+    let mut wakes = listener.wakes();
+    let run = new_run("go");
+    let key = run.key.clone();
+    writer.create(run).await.unwrap();
+    let told = async { while wakes.recv().await.unwrap().0.as_ref() != Some(&key) {} };
+    tokio::time::timeout(Duration::from_secs(20), told).await.expect("it is told of the run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_finds_all_connections_in_use_is_told_so_in_time() {
     let Some(server) = postgres::shared() else { return };
     let url = server.database();
