@@ -3,6 +3,22 @@
 //! [`open`] takes a path or a URL. Both databases have the same tables and run the same statements; what differs is in
 //! `dialect.rs`. Every change is one transaction that first locks the run it belongs to, so an answer, the worker that
 //! waits for it and the clock never pass each other unseen.
+//!
+//! ```
+//! use toolcell_agent::{Desk, Message, Page, StoredStatus, Tenant};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! // A path, postgres://…, or memory for a test.
+//! let store = toolcell_store::open(":memory:").await?;
+//! let desk = Desk::new(store, Tenant::local());
+//! // A worker, here or elsewhere, takes it from there.
+//! let key = desk.start(None, vec![Message::user("Order the lamp.")], "my-model").await?;
+//! assert_eq!(desk.run(&key.run).await?.head.status, StoredStatus::Ready);
+//! assert!(desk.questions(Page::default()).await?.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod answers;
 mod audit;
