@@ -69,10 +69,16 @@ impl Postgres {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = free_port();
-        // The shell ends the server when this program is gone, however it went.
-        let script = r#""$0" "$@" & server=$!; cat >/dev/null; kill -INT $server; wait $server"#;
+        // The shell ends the server when this program is gone, however it went, and removes what it leaves: what is shared is
+        // never dropped. It does not go with the program when somebody presses Ctrl-C.
+        let script = r#"trap '' INT TERM HUP
+            "$0" "$@" & server=$!
+            cat >/dev/null
+            kill -INT $server; wait $server
+            cd /; rm -rf "$PGTEST_DIR""#;
         let child = command(Path::new("/bin/sh"), user, dir.path())
             .args(["-c", script])
+            .env("PGTEST_DIR", dir.path())
             .arg(bin.join("postgres"))
             .arg("-D")
             .arg(&data)
@@ -149,4 +155,52 @@ fn command(program: &Path, user: Option<(u32, u32)>, dir: &Path) -> Command {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader};
+
+    use super::*;
+
+    /// Set in a test program that another one has begun.
+    const INNER: &str = "TOOLCELL_TEST_POSTGRES_INNER";
+
+    #[test]
+    fn nothing_is_left_of_a_server_however_its_program_ends() {
+        if find().is_none() {
+            return;
+        }
+        for is_killed in [false, true] {
+            let mut inner = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "postgres::tests::a_program_that_uses_the_shared_server", "--nocapture"])
+                .env(INNER, "1")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut told = BufReader::new(inner.stdout.take().unwrap()).lines().map_while(Result::ok);
+            let dir = told.find_map(|line| line.split_once("server in ").map(|(_, dir)| PathBuf::from(dir)));
+            let dir = dir.expect("it says where its server is");
+            assert!(dir.join("data").exists());
+            if is_killed {
+                inner.kill().unwrap();
+            }
+            drop(inner.stdin.take());
+            inner.wait().unwrap();
+            let began = Instant::now();
+            while dir.exists() {
+                assert!(began.elapsed() < START_MAX, "{} is left, killed: {is_killed}", dir.display());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_uses_the_shared_server() {
+        if std::env::var_os(INNER).is_some() {
+            println!("server in {}", shared().unwrap().dir.path().display());
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+        }
+    }
 }

@@ -52,10 +52,10 @@ pub use model::{Model, ModelError, ModelEvent, ModelReply, ModelWarning, Prompt,
 pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
 pub use schema::{ArgumentSchema, SchemaError};
 pub use store::{
-    Answered, AuditEntry, Checkpoint, Claimed, Decision, Grant, Lease, NewRun, Notice, OpenCallRecord, Page, Parked,
-    QuestionState, RunHead, RunKey, RunStore, Signals, Slot, SlotState, Step, StoreError, StoreFuture, StoredCall,
-    StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun, StoredStatus, Swept, Tenant, TenantError,
-    TenantSettings, Wake, Webhook, WebhookError,
+    Answered, AuditEntry, AuditHead, Checkpoint, Claimed, Decision, Grant, Lease, NewRun, Notice, OpenCallRecord, Page,
+    Parked, QuestionState, RunHead, RunKey, RunStore, Signals, Slot, SlotState, Step, StoreError, StoreFuture,
+    StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun, StoredStatus, Swept, Tenant,
+    TenantError, TenantSettings, Wake, Webhook, WebhookError,
 };
 pub use stream::RunStream;
 

@@ -543,6 +543,16 @@ pub struct AuditEntry {
     pub hash: String,
 }
 
+/// Where a tenant's audit ends. Whoever notes it down elsewhere can tell later that nothing before it was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditHead {
+    /// The number of the last line; 0 when there is none.
+    pub seq: u64,
+    /// Its hash; empty when there is none.
+    pub hash: String,
+}
+
 /// What a look at the clock has led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Swept {
@@ -694,6 +704,9 @@ pub trait RunStore: Send + Sync {
 
     /// The audit of a tenant, oldest first.
     fn audit<'a>(&'a self, tenant: &'a Tenant, after: u64, limit: u32) -> StoreFuture<'a, Vec<AuditEntry>>;
+
+    /// Where the audit of a tenant ends.
+    fn audit_head<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, AuditHead>;
 
     /// The settings of a tenant; the defaults for one that has none.
     fn settings<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, TenantSettings>;

@@ -76,7 +76,13 @@ pub(crate) async fn lock(tx: &mut Tx<'_>, key: &RunKey) -> Result<Columns, TxErr
 /// A decision on a question that is decided.
 async fn again(tx: &mut Tx<'_>, key: RunKey, row: &Columns, decision: Decision) -> Result<Answered, TxError> {
     let counts: Decision = row.json("decision")?;
-    if counts.is_same(&decision) {
+    // What the clock or the end of the run decided was not decided by a person who comes late with a no.
+    let says_so = match row.text("state")?.as_str() {
+        "expired" => decision.answer.reason.as_deref() == Some(Close::Expired.reason()),
+        "cancelled" => decision.answer.reason.as_deref() == Some(Close::Cancelled.reason()),
+        _ => true,
+    };
+    if says_so && counts.is_same(&decision) {
         return Ok(Answered::Again(key));
     }
     let body = json!({ "question": decision.answer.id, "ok": decision.answer.ok, "by": decision.by });

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use sha2::{Digest as _, Sha256};
-use toolcell_agent::{AuditEntry, RunStore, StoreError, Tenant};
+use toolcell_agent::{AuditEntry, AuditHead, RunStore, StoreError, Tenant};
 
 use crate::error::damaged;
 use crate::tx::{Tx, TxError, json, values};
@@ -54,6 +54,14 @@ pub(crate) async fn list(tx: &mut Tx<'_>, tenant: Tenant, after: u64, limit: u32
     Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
 }
 
+/// How many lines there are, and the hash of the last.
+pub(crate) async fn head(tx: &mut Tx<'_>, tenant: Tenant) -> Result<AuditHead, TxError> {
+    let row = tx.row("select audit_seq, audit_hash from tenant where id = $1", values![&tenant]).await?;
+    let Some(row) = row else { return Ok(AuditHead::default()) };
+    let seq = u64::try_from(row.int("audit_seq")?).map_err(|_| damaged("an audit has no length"))?;
+    Ok(AuditHead { seq, hash: row.text("audit_hash")? })
+}
+
 /// Where an audit is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit is broken at line {seq}: this line, or one before it, was changed or removed")]
@@ -68,11 +76,13 @@ pub struct AuditBreak {
 /// [`StoreError`]. The inner result says where the chain breaks, or how many lines it has.
 pub async fn verify_audit(store: &dyn RunStore, tenant: &Tenant) -> Result<Result<u64, AuditBreak>, StoreError> {
     const PAGE: u32 = 1_000;
+    // First: what is written meanwhile comes after it.
+    let end = store.audit_head(tenant).await?;
     let (mut seq, mut hash) = (0_u64, String::new());
     loop {
         let page = store.audit(tenant, seq, PAGE).await?;
         if page.is_empty() {
-            return Ok(Ok(seq));
+            return Ok(if seq < end.seq { Err(AuditBreak { seq: seq + 1 }) } else { Ok(seq) });
         }
         for entry in page {
             let body = json(&entry.body)?;
@@ -82,6 +92,9 @@ pub async fn verify_audit(store: &dyn RunStore, tenant: &Tenant) -> Result<Resul
                 return Ok(Err(AuditBreak { seq: seq + 1 }));
             }
             (seq, hash) = (entry.seq, entry.hash);
+            if seq == end.seq && hash != end.hash {
+                return Ok(Err(AuditBreak { seq }));
+            }
         }
     }
 }

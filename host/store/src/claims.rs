@@ -1,5 +1,6 @@
 //! Who works on a run: creating, claiming, holding and putting down.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,6 +9,9 @@ use toolcell_agent::{Claimed, Lease, NewRun, Parked, RunKey, Signals, StoreError
 use crate::error::is_duplicate;
 use crate::tx::{Columns, Tx, TxError, json as to_json, span, values};
 use crate::{notices, read, tenants};
+
+/// Runs that cannot be read which one look for work passes over; the next look passes over more.
+const UNREAD_MAX: usize = 16;
 
 pub(crate) async fn create(tx: &mut Tx<'_>, run: NewRun) -> Result<(), TxError> {
     let NewRun { key, system, messages, model } = run;
@@ -30,25 +34,43 @@ pub(crate) async fn claim(
     lease: Duration,
     only: Option<RunKey>,
 ) -> Result<Option<Claimed>, TxError> {
-    let found = match &only {
-        Some(key) => {
-            let one = "select tenant, id as run, epoch from run where tenant = $1 and id = $2 \
-                       and (status = 'ready' or (status = 'running' and lease_until < {now})){for_update}";
-            let found = tx.row(one, values![&key.tenant, &key.run]).await?;
-            if found.is_none() {
-                read::head(tx, key).await?;
-            }
-            found
+    let Some(key) = only else { return claim_next(tx, &worker, lease).await };
+    let one = "select tenant, id as run, epoch from run where tenant = $1 and id = $2 \
+               and (status = 'ready' or (status = 'running' and lease_until < {now})){for_update}";
+    match tx.row(one, values![&key.tenant, &key.run]).await? {
+        Some(found) => take(tx, &found, &worker, lease).await.map(Some),
+        None => read::head(tx, &key).await.map(|_waits_or_has_ended| None),
+    }
+}
+
+/// Takes the next run that can be read. What cannot, because it is damaged or a later version wrote it, stays for somebody to
+/// mend and holds up nobody.
+async fn claim_next(tx: &mut Tx<'_>, worker: &str, lease: Duration) -> Result<Option<Claimed>, TxError> {
+    let mut unread = HashSet::new();
+    while let Some(found) = next(tx).await? {
+        let key = found.key()?;
+        if unread.len() == UNREAD_MAX || unread.contains(&key) {
+            break;
         }
-        None => next(tx).await?,
-    };
-    let Some(found) = found else { return Ok(None) };
+        match take(tx, &found, worker, lease).await {
+            Err(TxError::Store(StoreError::Damaged { message })) => {
+                tracing::error!(tenant = %key.tenant, run = key.run, "a run cannot go on: {message}");
+                tenants::set_back(tx, &key).await?;
+                unread.insert(key);
+            }
+            taken => return taken.map(Some),
+        }
+    }
+    Ok(None)
+}
+
+async fn take(tx: &mut Tx<'_>, found: &Columns, worker: &str, lease: Duration) -> Result<Claimed, TxError> {
     let (key, epoch) = (found.key()?, found.int("epoch")? + 1);
     let take = "update run set status = 'running', epoch = $3, worker = $4, lease_until = {now} + $5, updated_at = {now} \
                 where tenant = $1 and id = $2";
-    tx.run(take, values![&key.tenant, &key.run, epoch, &worker, span(lease)]).await?;
+    tx.run(take, values![&key.tenant, &key.run, epoch, worker, span(lease)]).await?;
     let run = read::run(tx, key.clone()).await?;
-    Ok(Some(Claimed { lease: Lease { key, epoch }, run }))
+    Ok(Claimed { lease: Lease { key, epoch }, run })
 }
 
 /// The next run that anybody may take: first those whose worker was lost, for they have waited already.
@@ -65,10 +87,27 @@ async fn next(tx: &mut Tx<'_>) -> Result<Option<Columns>, TxError> {
 
 /// Locks a run, and makes sure that it is still the holder's of this lease.
 pub(crate) async fn fence(tx: &mut Tx<'_>, held: &Lease) -> Result<(), TxError> {
+    match fence_or(tx, held, "running").await? {
+        Held::Still => Ok(()),
+        Held::Was => Err(StoreError::Fenced.into()),
+    }
+}
+
+/// Whether a lease holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    Still,
+    /// Its holder has put the run down so, and nobody has taken it since.
+    Was,
+}
+
+/// As [`fence`], for what ends a lease: who does not know whether it was written writes it again.
+pub(crate) async fn fence_or(tx: &mut Tx<'_>, held: &Lease, end: &str) -> Result<Held, TxError> {
     let lock = "select epoch, status from run where tenant = $1 and id = $2{for_update}";
     let row = tx.row(lock, values![&held.key.tenant, &held.key.run]).await?;
-    match row {
-        Some(row) if row.int("epoch")? == held.epoch && row.text("status")? == "running" => Ok(()),
+    match row.filter(|row| row.int("epoch").is_ok_and(|epoch| epoch == held.epoch)) {
+        Some(row) if row.text("status")? == "running" => Ok(Held::Still),
+        Some(row) if row.text("status")? == end => Ok(Held::Was),
         _ => Err(StoreError::Fenced.into()),
     }
 }
@@ -92,6 +131,9 @@ pub(crate) async fn signals(tx: &mut Tx<'_>, held: Lease) -> Result<Signals, TxE
 }
 
 pub(crate) async fn park(tx: &mut Tx<'_>, held: Lease) -> Result<Parked, TxError> {
+    if fence_or(tx, &held, "pending").await? == Held::Was {
+        return Ok(Parked::Parked);
+    }
     let Signals { decisions, is_cancelled } = signals(tx, held.clone()).await?;
     if is_cancelled || !decisions.is_empty() {
         return Ok(Parked::HasWork);
@@ -104,6 +146,8 @@ pub(crate) async fn park(tx: &mut Tx<'_>, held: Lease) -> Result<Parked, TxError
 }
 
 pub(crate) async fn release(tx: &mut Tx<'_>, held: Lease) -> Result<(), TxError> {
-    fence(tx, &held).await?;
-    tenants::enqueue(tx, &held.key).await
+    match fence_or(tx, &held, "ready").await? {
+        Held::Still => tenants::enqueue(tx, &held.key).await,
+        Held::Was => Ok(()),
+    }
 }

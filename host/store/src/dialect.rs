@@ -35,10 +35,13 @@ impl Dialect {
     }
 
     /// Ends a select whose rows are locked until the transaction ends. SQLite has one writer at a time anyway.
+    ///
+    /// Keys do not change, so it lets others write rows that refer to these: with a plain `for update` two transactions that
+    /// have each written a row of one tenant would wait for each other.
     pub(crate) fn for_update(self) -> &'static str {
         match self {
             Self::Sqlite => "",
-            Self::Postgres => " for update",
+            Self::Postgres => " for no key update",
         }
     }
 
@@ -46,7 +49,7 @@ impl Dialect {
     pub(crate) fn skip_locked(self) -> &'static str {
         match self {
             Self::Sqlite => "",
-            Self::Postgres => " for update skip locked",
+            Self::Postgres => " for no key update skip locked",
         }
     }
 

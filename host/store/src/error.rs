@@ -46,8 +46,9 @@ pub(crate) fn damaged(what: impl Into<String>) -> StoreError {
 /// Whether the same transaction may work when it is tried again: the databases say so.
 pub(crate) fn is_worth_another_try(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(database) = error else { return false };
-    // serialization_failure and deadlock_detected (PostgreSQL, appendix A); SQLITE_BUSY and SQLITE_BUSY_SNAPSHOT.
-    matches!(database.code().as_deref(), Some("40001" | "40P01" | "5" | "517"))
+    // serialization_failure and deadlock_detected (PostgreSQL, appendix A); SQLITE_BUSY_SNAPSHOT. Not SQLITE_BUSY: it has
+    // waited for the lock already, for as long as it may.
+    matches!(database.code().as_deref(), Some("40001" | "40P01" | "517"))
 }
 
 /// Whether a row of that key was there already.

@@ -40,14 +40,18 @@ pub(crate) async fn take(tx: &mut Tx<'_>, key: &RunKey, question: &Question) -> 
     if question.request.kind != toolcell_contract::RequestKind::Approval || question.request.answer_schema().is_some() {
         return Ok(None);
     }
-    let covering = list(tx, key.tenant.clone()).await?.into_iter().find(|grant| covers(grant, key, question));
-    let Some(grant) = covering else { return Ok(None) };
-    let count = "update standing_grant set uses_left = uses_left - 1 where tenant = $1 and id = $2 \
-                 and uses_left is not null";
-    tx.run(count, values![&key.tenant, &grant.id]).await?;
-    let body = json!({ "grant": grant.id, "question": question.request.id, "call": question.call_id });
-    audit::note(tx, &key.tenant, "grant.used", body).await?;
-    Ok(Some(grant))
+    for grant in list(tx, key.tenant.clone()).await?.into_iter().filter(|grant| covers(grant, key, question)) {
+        // Others may have used it up since, or taken it back.
+        let count = "update standing_grant set uses_left = uses_left - 1 where tenant = $1 and id = $2 \
+                     and expires_at > {now} and (uses_left is null or uses_left > 0)";
+        if tx.run(count, values![&key.tenant, &grant.id]).await? == 0 {
+            continue;
+        }
+        let body = json!({ "grant": grant.id, "question": question.request.id, "call": question.call_id });
+        audit::note(tx, &key.tenant, "grant.used", body).await?;
+        return Ok(Some(grant));
+    }
+    Ok(None)
 }
 
 /// Whether a grant is for this call: the tool, the very code, and the arguments and the run where it names them.

@@ -7,7 +7,7 @@ use crate::dialect::Dialect;
 use crate::error::store_error;
 
 /// Every step, in order. A released one is never changed.
-const STEPS: [&str; 1] = [include_str!("../migrations/0001_runs.sql")];
+const STEPS: [&str; 2] = [include_str!("../migrations/0001_runs.sql"), include_str!("../migrations/0002_order.sql")];
 
 /// The schema that this version writes.
 pub(crate) const SCHEMA: i64 = STEPS.len() as i64;

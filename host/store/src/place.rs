@@ -35,7 +35,13 @@ impl Default for Options {
 }
 
 /// The longest statement in PostgreSQL. One that takes longer waits for something that will not come.
-const STATEMENT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const STATEMENT_MAX: Duration = Duration::from_secs(30);
+
+/// The oldest PostgreSQL that its makers still mend.
+const POSTGRES_MIN: i64 = 14;
+
+/// How often somebody looks whether another process has got on with making a file.
+const MAKING: Duration = Duration::from_millis(20);
 
 /// Opens a store: `postgres://…` or `postgresql://…`, `:memory:`, or the path of a SQLite file, which is made when it is not
 /// there.
@@ -71,7 +77,9 @@ async fn postgres(url: &str, options: &Options) -> Result<SqlStore, StoreError> 
     })?;
     // Once without the pool, which would only say that it has no connection.
     let first = tokio::time::timeout(options.wait_max, sqlx::AnyConnection::connect_with(&connect)).await;
-    first.map_err(|_elapsed| store_error(sqlx::Error::PoolTimedOut))?.map_err(store_error)?.close().await.ok();
+    let mut first = first.map_err(|_elapsed| store_error(sqlx::Error::PoolTimedOut))?.map_err(store_error)?;
+    check_server(&mut first).await?;
+    first.close().await.ok();
     let settings = format!(
         "set statement_timeout = {0}; set lock_timeout = {0}; set idle_in_transaction_session_timeout = {0}",
         STATEMENT_MAX.as_millis()
@@ -92,6 +100,25 @@ async fn postgres(url: &str, options: &Options) -> Result<SqlStore, StoreError> 
     let listen = wakes::listen(url.to_owned(), sender.clone());
     let listen = stop.clone().run_until_cancelled_owned(listen).map(drop);
     Ok(SqlStore::new(pool, Dialect::Postgres, sender, stop, tokio::spawn(listen)))
+}
+
+/// Refuses a database that could not do what is asked of it later.
+async fn check_server(connection: &mut sqlx::AnyConnection) -> Result<(), StoreError> {
+    let ask = "select cast(current_setting('server_version_num') as bigint) as version, \
+               current_setting('server_encoding') as encoding";
+    let (version, encoding): (i64, String) = sqlx::query_as(ask).fetch_one(connection).await.map_err(store_error)?;
+    let wrong = if version < POSTGRES_MIN * 10_000 {
+        format!("PostgreSQL {} is too old: {POSTGRES_MIN} or later is needed", version / 10_000)
+    } else if encoding == "UTF8" || encoding == "SQL_ASCII" {
+        // The second takes any bytes for text, and gives them back as they are.
+        return Ok(());
+    } else {
+        format!(
+            "the database has the encoding {encoding}, which does not have every character: make one with \
+             `create database NAME encoding 'UTF8' template template0`"
+        )
+    };
+    Err(StoreError::Unavailable { message: wrong, source: None })
 }
 
 async fn memory(options: &Options) -> Result<SqlStore, StoreError> {
@@ -119,9 +146,12 @@ async fn memory(options: &Options) -> Result<SqlStore, StoreError> {
 }
 
 async fn file(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
-    prepare(path)?;
+    let is_new = prepare(path)?;
     let url = url(path)?;
-    check(path, &url).await?;
+    if !is_new {
+        check(path, &url, options.wait_max).await?;
+    }
+    let failed = |error| named(path, store_error(error));
     let wait = options.wait_max.as_millis();
     // What a suspension promises must survive a power cut: FULL. Readers do not wait for the writer: WAL.
     let settings = format!(
@@ -136,18 +166,31 @@ async fn file(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
         })
         .connect(&url)
         .await
-        .map_err(store_error)?;
-    migrate::migrate(&mut *pool.acquire().await.map_err(store_error)?, Dialect::Sqlite).await?;
+        .map_err(failed)?;
+    migrate::migrate(&mut *pool.acquire().await.map_err(failed)?, Dialect::Sqlite)
+        .await
+        .map_err(|error| named(path, error))?;
     let (sender, _) = broadcast::channel(wakes::UNTAKEN_MAX);
     // A connection of its own: the pool's may all be in use.
-    let watching = sqlx::AnyConnection::connect(&url).await.map_err(store_error)?;
+    let watching = sqlx::AnyConnection::connect(&url).await.map_err(failed)?;
     let stop = CancellationToken::new();
     let task = tokio::spawn(wakes::poll(watching, sender.clone(), stop.clone()));
     Ok(SqlStore::new(pool, Dialect::Sqlite, sender, stop, task))
 }
 
-/// Makes the file and its directory, for nobody else to read.
-fn prepare(path: &Path) -> Result<(), StoreError> {
+/// Says which file an error is about.
+fn named(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable { message, source } => {
+            StoreError::Unavailable { message: format!("{}: {message}", path.display()), source }
+        }
+        StoreError::Damaged { message } => StoreError::Damaged { message: format!("{}: {message}", path.display()) },
+        other => other,
+    }
+}
+
+/// Makes the file and its directory, for nobody else to read. Whether it was made now.
+fn prepare(path: &Path) -> Result<bool, StoreError> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 
     let cannot = |what: &str, error: std::io::Error| StoreError::Unavailable {
@@ -167,12 +210,12 @@ fn prepare(path: &Path) -> Result<(), StoreError> {
             let message = format!("{} is no file", path.display());
             Err(StoreError::Unavailable { message, source: None })
         }
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(false),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
             match made {
-                Ok(_) => Ok(()),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
                 Err(error) => Err(cannot("cannot make", error)),
             }
         }
@@ -198,36 +241,36 @@ fn url(path: &Path) -> Result<String, StoreError> {
 }
 
 /// Looks at a file before anything is written to it. One that is damaged, or no database of ours, stays as it is.
-async fn check(path: &Path, url: &str) -> Result<(), StoreError> {
-    let is_empty = std::fs::metadata(path).is_ok_and(|found| found.len() == 0);
-    let has_log =
-        path.with_file_name(format!("{}-wal", path.file_name().unwrap_or_default().to_string_lossy())).exists();
-    match (is_empty, has_log) {
-        (true, false) => return Ok(()),
-        (true, true) => {
-            let message = format!(
-                "{} is empty, but there is a log of changes beside it: restore the file, or move both away",
-                path.display()
-            );
-            return Err(StoreError::Damaged { message });
+async fn check(path: &Path, url: &str, wait_max: Duration) -> Result<(), StoreError> {
+    let is_empty = || std::fs::metadata(path).is_ok_and(|found| found.len() == 0);
+    // It may be in the making, by another process.
+    let filled = async {
+        while is_empty() {
+            tokio::time::sleep(MAKING).await;
         }
-        (false, _) => {}
+    };
+    if tokio::time::timeout(wait_max, filled).await.is_err() {
+        let message = format!(
+            "{} is empty, as no store is: restore the file from a backup, or remove it (and what is beside it, -wal and \
+             -shm) to begin a new one",
+            path.display()
+        );
+        return Err(StoreError::Damaged { message });
     }
-    let mut connection = sqlx::AnyConnection::connect(url).await.map_err(store_error)?;
+    let failed = |error| named(path, store_error(error));
+    let mut connection = sqlx::AnyConnection::connect(url).await.map_err(failed)?;
     let ours = "select count(*) from sqlite_master where name in ('toolcell_schema', 'run')";
-    let ours: i64 = sqlx::query_scalar(ours).fetch_one(&mut connection).await.map_err(store_error)?;
-    let foreign: i64 = sqlx::query_scalar("select count(*) from sqlite_master")
-        .fetch_one(&mut connection)
-        .await
-        .map_err(store_error)?;
+    let ours: i64 = sqlx::query_scalar(ours).fetch_one(&mut connection).await.map_err(failed)?;
+    let foreign: i64 =
+        sqlx::query_scalar("select count(*) from sqlite_master").fetch_one(&mut connection).await.map_err(failed)?;
     if ours == 0 && foreign > 0 {
         let message = format!("{} is a database of another program; it was left as it is", path.display());
         return Err(StoreError::Damaged { message });
     }
     // Quick: without looking at the contents of indexes.
     let verdict: String =
-        sqlx::query_scalar("pragma quick_check(1)").fetch_one(&mut connection).await.map_err(store_error)?;
-    connection.close().await.map_err(store_error)?;
+        sqlx::query_scalar("pragma quick_check(1)").fetch_one(&mut connection).await.map_err(failed)?;
+    connection.close().await.map_err(failed)?;
     if verdict == "ok" {
         return Ok(());
     }

@@ -12,8 +12,9 @@ use toolcell_agent::{
 use toolcell_contract::{Answer, FailureCode};
 
 use crate::answers::Close;
-use crate::claims::fence;
-use crate::tx::{Tx, TxError, json as to_json, micros, span, values};
+use crate::claims::{Held, fence, fence_or};
+use crate::error::{damaged, is_duplicate};
+use crate::tx::{Columns, Tx, TxError, json as to_json, micros, span, values};
 use crate::{answers, audit, notices};
 
 /// How long a question is open that names no end.
@@ -26,14 +27,24 @@ const OPEN_MIN: Duration = Duration::from_secs(60);
 const OPEN_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 pub(crate) async fn write(tx: &mut Tx<'_>, held: Lease, step: Step) -> Result<(), TxError> {
-    fence(tx, &held).await?;
+    if !matches!(step, Step::Ended { .. }) {
+        fence(tx, &held).await?;
+    }
     match step {
         Step::Replied { turn, reply, checkpoint } => replied(tx, &held, turn, &reply, &checkpoint).await,
         Step::Executing { slot } => executing(tx, &held, slot).await,
         Step::Suspended { slot, open } => suspended(tx, &held, slot, &open).await,
         Step::Finished { slot, record } => finished(tx, &held, slot, &record).await,
+        // It looks itself who has the run: it ends the lease.
         Step::Ended { end } => ended(tx, &held, &end).await,
     }
+}
+
+/// A call of the run: its state, and the lease under which it was last executed.
+async fn call(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<Columns, TxError> {
+    let call = "select state, exec_epoch from call where tenant = $1 and run = $2 and turn = $3 and place = $4";
+    let row = tx.row(call, values![&held.key.tenant, &held.key.run, slot.turn, slot.place]).await?;
+    row.ok_or(StoreError::NotFound("call").into())
 }
 
 async fn replied(
@@ -62,9 +73,18 @@ async fn replied(
 
 async fn executing(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<(), TxError> {
     let (tenant, run) = (&held.key.tenant, &held.key.run);
-    let begin = "update call set state = 'executing', attempts = attempts + 1 \
-                 where tenant = $1 and run = $2 and turn = $3 and place = $4 and state <> 'done'";
-    tx.run(begin, values![tenant, run, slot.turn, slot.place]).await?;
+    let row = call(tx, held, slot).await?;
+    match row.text("state")?.as_str() {
+        "executing" if row.maybe_int("exec_epoch")? == Some(held.epoch) => return Ok(()),
+        "done" => {
+            let id = slot.call_id(run);
+            return Err(damaged(format!("the call {id} has its result already: it is not executed again")).into());
+        }
+        _ => {}
+    }
+    let begin = "update call set state = 'executing', attempts = attempts + 1, exec_epoch = $5 \
+                 where tenant = $1 and run = $2 and turn = $3 and place = $4";
+    tx.run(begin, values![tenant, run, slot.turn, slot.place, held.epoch]).await?;
     let consume = "update suspension set is_consumed = 1 where tenant = $1 and run = $2 and turn = $3 and place = $4 \
                    and state <> 'open' and is_consumed = 0";
     tx.run(consume, values![tenant, run, slot.turn, slot.place]).await?;
@@ -73,7 +93,9 @@ async fn executing(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<(), TxEr
 
 async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRecord) -> Result<(), TxError> {
     let (tenant, run, id) = (&held.key.tenant, &held.key.run, &open.request.id);
-    if tx.row("select id from suspension where id = $1", values![id]).await?.is_some() {
+    call(tx, held, slot).await?;
+    let asked = "select id from suspension where tenant = $1 and run = $2 and turn = $3 and place = $4 and id = $5";
+    if tx.row(asked, values![tenant, run, slot.turn, slot.place, id]).await?.is_some() {
         return Ok(());
     }
     let row = tx.row("select open, settings from tenant where id = $1{for_update}", values![tenant]).await?;
@@ -86,7 +108,12 @@ async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRec
     let expires_at = expires_at(now, open.request.expires_at.as_deref());
     let insert = "insert into suspension (id, tenant, run, turn, place, state, body, asked_at, expires_at) \
                   values ($1, $2, $3, $4, $5, 'open', $6, $7, $8)";
-    tx.run(insert, values![id, tenant, run, slot.turn, slot.place, to_json(open)?, now, expires_at]).await?;
+    match tx.run(insert, values![id, tenant, run, slot.turn, slot.place, to_json(open)?, now, expires_at]).await {
+        Err(TxError::Database(error)) if is_duplicate(&error) => {
+            return Err(damaged(format!("there is another question under the id {id}")).into());
+        }
+        done => done?,
+    };
     let wait = "update call set state = 'suspended', suspension = $5 \
                 where tenant = $1 and run = $2 and turn = $3 and place = $4";
     tx.run(wait, values![tenant, run, slot.turn, slot.place, id]).await?;
@@ -111,7 +138,7 @@ async fn finished(tx: &mut Tx<'_>, held: &Lease, slot: Slot, record: &StoredReco
     let finish = "update call set state = 'done', record = $5 \
                   where tenant = $1 and run = $2 and turn = $3 and place = $4 and state <> 'done'";
     if tx.run(finish, values![tenant, run, slot.turn, slot.place, to_json(record)?]).await? == 0 {
-        return Ok(());
+        return call(tx, held, slot).await.map(|_has_its_result| ());
     }
     let open = "select id, body from suspension where tenant = $1 and run = $2 and turn = $3 and place = $4 and state = 'open'";
     for row in tx.rows(open, values![tenant, run, slot.turn, slot.place]).await? {
@@ -130,15 +157,19 @@ async fn finished(tx: &mut Tx<'_>, held: &Lease, slot: Slot, record: &StoredReco
 
 async fn ended(tx: &mut Tx<'_>, held: &Lease, end: &StoredEnd) -> Result<(), TxError> {
     let (tenant, run) = (&held.key.tenant, &held.key.run);
+    let status = to_json(&end.status)?;
+    let status = status.trim_matches('"');
+    if fence_or(tx, held, status).await? == Held::Was {
+        return Ok(());
+    }
     let open = "select id from suspension where tenant = $1 and run = $2 and state = 'open'";
     for row in tx.rows(open, values![tenant, run]).await? {
         let id = row.text("id")?;
         answers::close(tx, &held.key, &id, Close::Cancelled, &Close::Cancelled.decision(&id)).await?;
     }
-    let status = to_json(&end.status)?;
     let finish = "update run set status = $3, ended = $4, worker = null, lease_until = null, updated_at = {now} \
                   where tenant = $1 and id = $2";
-    tx.run(finish, values![tenant, run, status.trim_matches('"'), to_json(end)?]).await?;
+    tx.run(finish, values![tenant, run, status, to_json(end)?]).await?;
     notices::done(tx, &held.key, end).await?;
     tx.wake(&held.key).await
 }

@@ -9,14 +9,19 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    Answered, AuditEntry, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead, RunKey,
-    RunStore, Signals, Step, StoreError, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
+    Answered, AuditEntry, AuditHead, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead,
+    RunKey, RunStore, Signals, Step, StoreError, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings,
+    Wake,
 };
 use toolcell_contract::Digest;
 
 use crate::dialect::Dialect;
 use crate::tx::{Tx, TxError, transact};
 use crate::{answers, audit, claims, grants, lists, notices, read, steps, sweep, tenants};
+
+/// Pieces in which a tenant is removed before the rest goes at once: as many as a tenant of ten million runs has. One that
+/// gets new runs as fast as they are removed is removed all the same.
+const PIECES_MAX: u32 = 10_000;
 
 /// Runs in SQLite or PostgreSQL.
 #[derive(Debug)]
@@ -245,6 +250,11 @@ impl RunStore for SqlStore {
         in_tx!(self.read, tenant => |tx| audit::list(tx, tenant, after, limit))
     }
 
+    fn audit_head<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, AuditHead> {
+        let tenant = tenant.clone();
+        in_tx!(self.read, tenant => |tx| audit::head(tx, tenant))
+    }
+
     fn settings<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, TenantSettings> {
         let tenant = tenant.clone();
         in_tx!(self.read, tenant => |tx| tenants::settings(tx, tenant))
@@ -256,7 +266,15 @@ impl RunStore for SqlStore {
     }
 
     fn delete_tenant<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, ()> {
-        let tenant = tenant.clone();
-        in_tx!(self.tx, tenant => |tx| tenants::delete(tx, tenant))
+        async move {
+            // Nobody waits for the whole of it, however much there is. Who goes on in the meantime is part of the last piece.
+            for _ in 0..PIECES_MAX {
+                if !self.tx(|tx| tenants::delete_piece(tx, tenant.clone()).boxed()).await? {
+                    break;
+                }
+            }
+            self.tx(|tx| tenants::delete(tx, tenant.clone()).boxed()).await
+        }
+        .boxed()
     }
 }

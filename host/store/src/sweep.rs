@@ -1,15 +1,21 @@
 //! Looking at the clock.
 
+use std::time::Duration;
+
 use toolcell_agent::{RunKey, StoreError, Swept};
 
 use crate::answers::{Close, close, go_on, lock};
-use crate::tx::{Tx, TxError, values};
+use crate::tx::{Tx, TxError, span, values};
 
 /// Questions that lapse, and runs that are removed, in one look; the next look takes more.
 const DUE_MAX: i64 = 1_000;
 
 /// A run that is ready for so long was not heard of: microseconds.
 const UNHEARD: i64 = 5_000_000;
+
+/// How long a component is kept after the last question of it. A question is open for at most a week; after its answer there
+/// are three more for a worker to take the run, which would end as `tool-changed` later.
+const COMPONENT_KEPT: Duration = Duration::from_secs(28 * 24 * 60 * 60);
 
 /// Questions whose time is over.
 pub(crate) async fn due(tx: &mut Tx<'_>) -> Result<Vec<(RunKey, String)>, TxError> {
@@ -37,8 +43,9 @@ pub(crate) async fn expire(tx: &mut Tx<'_>, key: RunKey, id: String) -> Result<u
 /// What else the clock says.
 pub(crate) async fn rest(tx: &mut Tx<'_>) -> Result<Swept, TxError> {
     let mut swept = Swept::default();
-    let lost = "select tenant, id as run from run where status = 'running' and lease_until < {now}";
-    for row in tx.rows(lost, values![]).await? {
+    let lost = "select tenant, id as run from run where status = 'running' and lease_until < {now} \
+                order by lease_until limit $1";
+    for row in tx.rows(lost, values![DUE_MAX]).await? {
         tx.wake(&row.key()?).await?;
         swept.relapsed += 1;
     }
@@ -51,5 +58,7 @@ pub(crate) async fn rest(tx: &mut Tx<'_>) -> Result<Swept, TxError> {
                             on r.tenant = t.id and r.updated_at < {now} - t.retention \
                             where r.status not in ('new', 'ready', 'running', 'pending') limit $1)";
     swept.purged = tx.run(kept_long_enough, values![DUE_MAX]).await?;
+    tx.run("delete from component where kept_at < {now} - $1", values![span(COMPONENT_KEPT)]).await?;
+    tx.run("delete from standing_grant where expires_at <= {now}", values![]).await?;
     Ok(swept)
 }

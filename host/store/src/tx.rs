@@ -238,6 +238,9 @@ fn bound(sql: &str, values: Vec<Value>) -> Query<'_, Any, AnyArguments> {
     let query = sqlx::query(AssertSqlSafe(sql.to_owned()));
     values.into_iter().fold(query, |query, value| match value {
         Value::Int(value) => query.bind(value),
+        // PostgreSQL has no text with a NUL in it. Bodies are JSON, which escapes it; here it is a name, or an id that
+        // nobody gave.
+        Value::Text(value) if value.contains('\0') => query.bind(value.replace('\0', "\u{fffd}")),
         Value::Text(value) => query.bind(value),
         Value::Bytes(value) => query.bind(value),
         Value::NoInt => query.bind(None::<i64>),

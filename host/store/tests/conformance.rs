@@ -9,18 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use support::runs::{
+    FIRST, LEASE, calls, digest, done, ended, new_run, no, open, parked, replied, started, suspend, tenant, yes,
+};
 use support::{Place, is_not_found, on_every_store};
 use time::OffsetDateTime;
 use toolcell_agent::{
-    Answered, Asker, AssistantTurn, CallRequest, Checkpoint, Claimed, Decision, Grant, Lease, Message, NewRun,
-    OpenCallRecord, Page, Parked, QuestionState, RunKey, RunStatus, RunStore, Slot, SlotState, Step, StopReason,
-    StoreError, StoredEnd, StoredRecord, StoredReply, StoredStatus, Tenant, TenantSettings, Usage, Wake, Webhook,
+    Answered, Checkpoint, Claimed, Decision, Grant, Lease, Message, NewRun, OpenCallRecord, Page, Parked,
+    QuestionState, RunKey, RunStatus, Slot, SlotState, Step, StoreError, StoredStatus, TenantSettings, Wake, Webhook,
 };
-use toolcell_contract::{Answer, Definition, Digest, Object, Request, ToolResult};
+use toolcell_contract::{Answer, Object, Request, ToolResult};
 use toolcell_store::verify_audit;
-
-const LEASE: Duration = Duration::from_secs(60);
-const FIRST: Slot = Slot { turn: 0, place: 0 };
 
 on_every_store! {
     a_run_comes_back_as_it_was_written,
@@ -46,115 +45,6 @@ on_every_store! {
     a_component_is_kept_by_its_digest,
     lists_come_in_pages,
     a_run_that_is_given_back_goes_on_elsewhere,
-}
-
-fn tenant(name: &str) -> Tenant {
-    name.parse().unwrap()
-}
-
-fn new_run(name: &str) -> NewRun {
-    NewRun {
-        key: RunKey::fresh(tenant(name)),
-        system: Some("be kind".into()),
-        messages: vec![Message::user("go")],
-        model: "m".into(),
-    }
-}
-
-fn calls(count: usize) -> StoredReply {
-    let call = |n| CallRequest { id: format!("c{n}"), name: "gpu".into(), arguments: format!("{{\"n\":{n}}}") };
-    StoredReply {
-        turn: AssistantTurn { text: "so".into(), calls: (0..count).map(call).collect(), verbatim: None },
-        stop: StopReason::Finished,
-        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
-        denied: [("c9".to_owned(), "no".to_owned())].into(),
-    }
-}
-
-fn replied(count: usize) -> Step {
-    Step::Replied { turn: 0, reply: Box::new(calls(count)), checkpoint: Checkpoint::default() }
-}
-
-fn digest(byte: u8) -> Digest {
-    Digest::from_bytes([byte; 32])
-}
-
-fn open(call_id: String, place: u32) -> OpenCallRecord {
-    OpenCallRecord {
-        call_id,
-        call: calls(4).turn.calls[place as usize].clone(),
-        tool: Definition {
-            name: "gpu".into(),
-            title: None,
-            description: "uses it".into(),
-            input_schema: json!({"type": "object"}),
-            output_schema: None,
-            annotations: None,
-        },
-        digest: Some(digest(7)),
-        arguments: json!({"n": place}),
-        is_rewritten: false,
-        is_edited: false,
-        questions: vec![(Asker::Hook, Request::approval("and?").with_id("pnd-later"))],
-        spent: Duration::from_millis(3),
-        request: Request::approval("Use it?").with_id(Request::fresh_id()),
-        guest_id: Some("mine".into()),
-        state: Some(vec![0, 255, 7]),
-        asker: Asker::Tool,
-        rounds: 1,
-    }
-}
-
-fn done(run: &str, slot: Slot) -> Step {
-    let call = calls(4).turn.calls[slot.place as usize].clone();
-    let record = StoredRecord {
-        call_id: slot.call_id(run),
-        call,
-        replaced_arguments: None,
-        result: ToolResult::ok("done"),
-        code: None,
-        duration: Duration::from_millis(5),
-    };
-    Step::Finished { slot, record: Box::new(record) }
-}
-
-fn ended(status: RunStatus) -> Step {
-    Step::Ended { end: StoredEnd { status, text: "all".into(), limit: None, error: None } }
-}
-
-/// A run that was claimed and whose model has asked for some calls.
-async fn started(store: &Arc<dyn RunStore>, name: &str, count: usize) -> Lease {
-    let run = new_run(name);
-    store.create(run.clone()).await.unwrap();
-    let Claimed { lease, .. } = store.claim("w", LEASE, Some(&run.key)).await.unwrap().unwrap();
-    store.write(&lease, replied(count)).await.unwrap();
-    lease
-}
-
-/// Lets a call of a run wait, and gives the id of its question.
-async fn suspend(store: &Arc<dyn RunStore>, lease: &Lease, place: u32) -> String {
-    let slot = Slot { turn: 0, place };
-    let open = open(slot.call_id(&lease.key.run), place);
-    let id = open.request.id.clone();
-    store.write(lease, Step::Executing { slot }).await.unwrap();
-    store.write(lease, Step::Suspended { slot, open: Box::new(open) }).await.unwrap();
-    id
-}
-
-/// A run that waits with one question.
-async fn parked(store: &Arc<dyn RunStore>, name: &str) -> (Lease, String) {
-    let lease = started(store, name, 1).await;
-    let id = suspend(store, &lease, 0).await;
-    assert_eq!(store.park(&lease).await.unwrap(), Parked::Parked);
-    (lease, id)
-}
-
-fn yes(id: &str) -> Decision {
-    Decision { by: Some("ada".into()), ..Answer::approve(id).into() }
-}
-
-fn no(id: &str) -> Decision {
-    Answer::decline(id, "declined").into()
 }
 
 async fn a_run_comes_back_as_it_was_written(place: Place) {
@@ -252,7 +142,7 @@ async fn a_run_is_taken_over_when_its_lease_lapses_and_not_before(place: Place) 
 
 async fn the_first_decision_counts_however_many_come_at_once(place: Place) {
     // PND-04, STO-08.
-    const ROUNDS: usize = 60;
+    const ROUNDS: usize = 500;
     let hosts = [place.store().await, place.store().await];
     for _ in 0..ROUNDS {
         let (lease, id) = parked(&hosts[0], "a").await;
@@ -359,7 +249,7 @@ async fn a_question_has_an_end_within_reason(place: Place) {
 
 async fn a_tenant_with_many_runs_does_not_hold_up_the_others(place: Place) {
     let store = place.store().await;
-    for _ in 0..150 {
+    for _ in 0..600 {
         store.create(new_run("noisy")).await.unwrap();
     }
     // Some are done already when the others come: nobody starts at the very front or the very end.
@@ -367,7 +257,7 @@ async fn a_tenant_with_many_runs_does_not_hold_up_the_others(place: Place) {
         let claimed = store.claim("w", LEASE, None).await.unwrap().unwrap();
         store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
     }
-    for number in 0..10 {
+    for number in 0..30 {
         store.create(new_run(&format!("quiet-{number}"))).await.unwrap();
     }
     let mut order = Vec::new();
@@ -376,7 +266,7 @@ async fn a_tenant_with_many_runs_does_not_hold_up_the_others(place: Place) {
         store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
     }
     let last_quiet = order.iter().rposition(|name| name != "noisy").unwrap();
-    assert!(last_quiet < 25, "the last quiet tenant comes at {last_quiet} of {}", order.len());
+    assert!(last_quiet < 40, "the last quiet tenant comes at {last_quiet} of {}", order.len());
 }
 
 async fn nothing_of_a_tenant_can_be_seen_by_another(place: Place) {

@@ -52,7 +52,7 @@ async fn a_file_of_a_later_version_is_refused_and_left_as_it_is() {
     store.meddle("update toolcell_schema set version = 99").await.unwrap();
     store.close().await;
     let error = refused(&path).await;
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1 }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 2 }), "{error}");
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_database_of_a_later_version_is_refused() {
     open_with(&url, Options::default()).await.unwrap().close().await;
     server.sql(&url, "update toolcell_schema set version = 99").unwrap();
     let error = open_with(&url, Options::default()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 1 }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 2 }), "{error}");
 }
 
 #[tokio::test]
@@ -109,6 +109,113 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     assert!(error.to_string().contains("symbolic link"), "{error}");
     let error = open_with(dir.path().to_str().unwrap(), Options::default()).await.unwrap_err();
     assert!(error.to_string().contains("no file"), "{error}");
+}
+
+#[tokio::test]
+async fn an_empty_file_is_what_is_left_of_a_store_and_not_begun_anew() {
+    // STO-04.
+    let (_dir, path) = file_with(3).await;
+    std::fs::write(&path, "").unwrap();
+    let began = Instant::now();
+    let error = refused(&path).await;
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("restore"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10), "it waits for nobody");
+}
+
+#[test]
+fn what_must_not_be_read_or_written_is_refused_with_what_to_do() {
+    // STO-04: wrong permissions.
+    let dir = tempfile::tempdir().unwrap();
+    set_mode(dir.path(), 0o755);
+    let run = tokio::runtime::Runtime::new().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    run.block_on(async {
+        for name in ["read.db", "closed.db"] {
+            open_with(&path(name), Options::default()).await.unwrap().close().await;
+        }
+    });
+    set_mode(Path::new(&path("read.db")), 0o444);
+    set_mode(Path::new(&path("closed.db")), 0o000);
+    set_mode(dir.path(), 0o555);
+    let before = ["read.db", "closed.db"].map(|name| std::fs::read(path(name)).ok());
+    for name in ["read.db", "closed.db", "new.db", "new/deep.db"] {
+        let path = path(name);
+        let error = as_plain_user(move || {
+            let run = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            run.block_on(open_with(&path, Options::default())).map(drop)
+        });
+        let error = error.expect_err(name);
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{name}: {error:?}");
+        let message = error.to_string();
+        assert!(message.contains("rights") || message.contains("ermission"), "{name}: {message}");
+        assert!(message.contains(name.split('/').next().unwrap()), "{name}: it says which file: {message}");
+    }
+    set_mode(dir.path(), 0o755);
+    assert!(
+        before == ["read.db", "closed.db"].map(|name| std::fs::read(path(name)).ok()),
+        "they are left as they were"
+    );
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Does something with the rights of nobody in particular: root may read and write everything.
+fn as_plain_user<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    /// Debian's `nobody`.
+    const NOBODY: u32 = 65_534;
+    let thread = std::thread::spawn(move || {
+        if rustix::process::geteuid().is_root() {
+            // Of this thread, and of those that it begins.
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(NOBODY)).unwrap();
+        }
+        work()
+    });
+    thread.join().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_finds_the_file_in_use_is_told_so_in_time() {
+    // STO-07: another process writes for long.
+    let (_dir, path) = file_with(1).await;
+    let wait_max = Duration::from_millis(400);
+    let store = open_with(&path, Options { wait_max, ..Options::default() }).await.unwrap();
+    let mut other = std::process::Command::new("python3")
+        .args([
+            "-c",
+            "import sqlite3,sys; c=sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('begin immediate'); \
+               print(flush=True); sys.stdin.read()",
+        ])
+        .arg(&path)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    let began = Instant::now();
+    let error = store.create(new_run("go")).await.unwrap_err();
+    let waited = began.elapsed();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(waited >= wait_max && waited < 3 * wait_max, "{waited:?}");
+    assert_eq!(count(&store).await, 1, "who only reads does not wait");
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    store.create(new_run("go on")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_hold_every_text_is_refused_before_one_comes() {
+    // STO-14.
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let make = "create database latin encoding 'LATIN1' template template0 lc_collate 'C' lc_ctype 'C'";
+    server.sql("postgres", make).unwrap();
+    let url = format!("{}/latin", url.rsplit_once('/').unwrap().0);
+    let error = open_with(&url, Options::default()).await.map(drop).unwrap_err();
+    assert!(error.to_string().contains("UTF8"), "{error}");
 }
 
 #[tokio::test]

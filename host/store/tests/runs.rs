@@ -18,10 +18,10 @@ use time::OffsetDateTime;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    Agent, Answered, Approve, AuditEntry, BadDecision, Claimed, Decision, Desk, DeskError, Grant, Lease, Message,
-    Model, NewRun, NoEvents, Notice, Page, Parked, Question, QuestionState, RunEnd, RunHead, RunKey, RunResult,
-    RunStatus, RunStore, Signals, SlotState, Step, StoreError, StoreFuture, StoredQuestion, StoredRun, StoredStatus,
-    Swept, Tenant, TenantSettings, Wake, Worker, WorkerOptions, is_balanced,
+    Agent, Answered, Approve, AuditEntry, AuditHead, BadDecision, Claimed, Decision, Desk, DeskError, Grant, Lease,
+    Message, Model, NewRun, NoEvents, Notice, Page, Parked, Question, QuestionState, RunEnd, RunHead, RunKey,
+    RunResult, RunStatus, RunStore, Signals, SlotState, Step, StoreError, StoreFuture, StoredQuestion, StoredRun,
+    StoredStatus, Swept, Tenant, TenantSettings, Wake, Worker, WorkerOptions, is_balanced,
 };
 use toolcell_contract::{Answer, Digest, FailureCode, Object, Outcome, ToolResult};
 
@@ -267,6 +267,7 @@ impl RunStore for Mortal {
         grants(tenant: &'a Tenant) -> Vec<Grant>;
         use_grant(key: &'a RunKey, question: &'a Question) -> Option<Grant>;
         audit(tenant: &'a Tenant, after: u64, limit: u32) -> Vec<AuditEntry>;
+        audit_head(tenant: &'a Tenant) -> AuditHead;
         settings(tenant: &'a Tenant) -> TenantSettings;
         set_settings(tenant: &'a Tenant, settings: TenantSettings) -> ();
         delete_tenant(tenant: &'a Tenant) -> ();

@@ -88,8 +88,8 @@ pub use time::format_description::well_known::Rfc3339;
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
     AfterModel, AfterTool, Agent, Answered, Answerer, ApprovalPolicy, Approve, ArgumentSchema, Asker, AssistantTurn,
-    AuditEntry, BadDecision, BeforeModel, BeforeTool, Budget, Call, CallEnding, CallRecord, CallRequest, CallState,
-    Caller, Catalog, Checkpoint, Claimed, Compaction, CompactionError, Conversation, ConversationError,
+    AuditEntry, AuditHead, BadDecision, BeforeModel, BeforeTool, Budget, Call, CallEnding, CallRecord, CallRequest,
+    CallState, Caller, Catalog, Checkpoint, Claimed, Compaction, CompactionError, Conversation, ConversationError,
     ConversationOptions, Conversations, Decision, Desk, DeskError, EventSink, Execution, ForeignAnswer, GRANT_MAX,
     Grant, GrantScope, Hooks, Lease, LogLine, LogSource, Measured, Message, Model, ModelError, ModelEvent, ModelReply,
     ModelWarning, NewRun, NoEvents, Nobody, Notice, Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall,

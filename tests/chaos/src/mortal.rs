@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 use toolcell_agent::{
-    Answered, AuditEntry, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead, RunKey,
-    RunStore, Signals, Step, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
+    Answered, AuditEntry, AuditHead, Claimed, Decision, Grant, Lease, NewRun, Notice, Page, Parked, Question, RunHead,
+    RunKey, RunStore, Signals, Step, StoreFuture, StoredQuestion, StoredRun, Swept, Tenant, TenantSettings, Wake,
 };
 use toolcell_contract::Digest;
 
@@ -73,6 +73,7 @@ impl RunStore for Mortal {
         grants(tenant: &'a Tenant) -> Vec<Grant>;
         use_grant(key: &'a RunKey, question: &'a Question) -> Option<Grant>;
         audit(tenant: &'a Tenant, after: u64, limit: u32) -> Vec<AuditEntry>;
+        audit_head(tenant: &'a Tenant) -> AuditHead;
         settings(tenant: &'a Tenant) -> TenantSettings;
         set_settings(tenant: &'a Tenant, settings: TenantSettings) -> ();
         delete_tenant(tenant: &'a Tenant) -> ();

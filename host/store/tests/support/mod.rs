@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod runs;
+
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -47,6 +49,15 @@ impl Place {
 
     pub async fn store(&self) -> Arc<dyn RunStore> {
         self.open().await
+    }
+
+    /// Times that the database found statements that wait for each other.
+    pub fn deadlocks(&self) -> u64 {
+        let Self::Postgres(url) = self else { return 0 };
+        // What a connection has counted is told when it is idle for a moment.
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        let sql = "select deadlocks from pg_stat_database where datname = current_database()";
+        postgres::shared().unwrap().sql(url, sql).unwrap().parse().unwrap()
     }
 
     /// Changes rows behind the store's back.

@@ -1,0 +1,281 @@
+//! What a store makes of what goes wrong elsewhere: steps that come twice or to the wrong place, rows that cannot be read,
+//! ids that nobody gave.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::runs::{FIRST, LEASE, digest, done, ended, new_run, open, parked, started, suspend, tenant, yes};
+use support::{Place, is_not_found, on_every_store};
+use time::OffsetDateTime;
+use toolcell_agent::{
+    Answered, Decision, Grant, NewRun, Page, Parked, QuestionState, RunKey, RunStatus, RunStore, Slot, Step, StoreError,
+};
+use toolcell_contract::Answer;
+use toolcell_store::verify_audit;
+
+on_every_store! {
+    a_newcomer_with_many_runs_does_not_hold_up_who_has_had_many,
+    who_takes_its_own_runs_is_not_behind_for_ever,
+    a_run_that_cannot_be_read_holds_up_no_other,
+    the_last_step_may_be_written_again_by_who_does_not_know_of_it,
+    an_execution_that_is_told_twice_is_counted_once,
+    a_call_that_has_its_result_is_not_executed_again,
+    a_step_for_a_call_that_is_not_there_is_refused,
+    a_question_that_is_asked_under_the_id_of_another_is_refused,
+    what_nobody_answered_in_time_was_not_declined_by_who_comes_late,
+    an_id_of_any_text_is_only_not_found,
+    a_name_with_a_nul_in_it_is_kept_without_it,
+    an_audit_whose_end_is_missing_is_noticed,
+    what_nobody_needs_any_more_is_removed,
+}
+
+async fn order(store: &dyn RunStore) -> Vec<String> {
+    let mut order = Vec::new();
+    while let Some(claimed) = store.claim("w", LEASE, None).await.unwrap() {
+        order.push(claimed.lease.key.tenant.to_string());
+        store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    }
+    order
+}
+
+async fn a_newcomer_with_many_runs_does_not_hold_up_who_has_had_many(place: Place) {
+    let store = place.store().await;
+    for _ in 0..30 {
+        store.create(new_run("old")).await.unwrap();
+        order(store.as_ref()).await;
+    }
+    for _ in 0..20 {
+        store.create(new_run("new")).await.unwrap();
+    }
+    store.create(new_run("old")).await.unwrap();
+    let order = order(store.as_ref()).await;
+    let place = order.iter().position(|name| name == "old").unwrap();
+    assert!(place <= 2, "it comes at {place} of {}", order.len());
+}
+
+async fn who_takes_its_own_runs_is_not_behind_for_ever(place: Place) {
+    // `toolcell run --store` takes the run that it has begun, past those that wait for a worker.
+    let store = place.store().await;
+    for _ in 0..3 {
+        store.create(new_run("other")).await.unwrap();
+    }
+    for _ in 0..30 {
+        let run = new_run("own");
+        store.create(run.clone()).await.unwrap();
+        let claimed = store.claim("w", LEASE, Some(&run.key)).await.unwrap().unwrap();
+        store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    }
+    store.create(new_run("own")).await.unwrap();
+    for _ in 0..10 {
+        store.create(new_run("other")).await.unwrap();
+    }
+    let order = order(store.as_ref()).await;
+    let place = order.iter().position(|name| name == "own").unwrap();
+    assert!(place <= 4, "it comes at {place} of {}", order.len());
+}
+
+async fn a_run_that_cannot_be_read_holds_up_no_other(place: Place) {
+    let store = place.store().await;
+    let (bad, lost, good) = (new_run("a"), new_run("a"), new_run("b"));
+    store.create(bad.clone()).await.unwrap();
+    store.create(lost.clone()).await.unwrap();
+    store.claim("w", Duration::ZERO, Some(&lost.key)).await.unwrap();
+    for run in [&bad, &lost] {
+        place.sql(&format!("update event set body = '{{' where run = '{}'", run.key.run)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    store.create(good.clone()).await.unwrap();
+    let claimed = store.claim("w", LEASE, None).await.unwrap().expect("the one that can be read");
+    assert_eq!(claimed.lease.key, good.key);
+    assert!(store.claim("w", LEASE, None).await.unwrap().is_none());
+    for run in [&bad, &lost] {
+        let claimed = store.claim("w", LEASE, Some(&run.key)).await;
+        assert!(matches!(claimed, Err(StoreError::Damaged { .. })), "who asks for it is told: {claimed:?}");
+    }
+    // It is there still, for somebody to mend it.
+    let mended = r#"update event set body = '{"system":null,"messages":[]}' where body = '{'"#;
+    place.sql(mended).await;
+    assert!(store.claim("w", LEASE, None).await.unwrap().is_some());
+    assert!(store.claim("w", LEASE, None).await.unwrap().is_some());
+}
+
+async fn the_last_step_may_be_written_again_by_who_does_not_know_of_it(place: Place) {
+    // The connection breaks after the commit and before its answer.
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    suspend(&store, &lease, 0).await;
+    for _ in 0..2 {
+        assert_eq!(store.park(&lease).await.unwrap(), Parked::Parked);
+    }
+    let lease = started(&store, "a", 1).await;
+    for _ in 0..2 {
+        store.write(&lease, ended(RunStatus::Done)).await.unwrap();
+    }
+    let other = store.write(&lease, ended(RunStatus::Failed)).await;
+    assert!(matches!(other, Err(StoreError::Fenced)), "it has ended otherwise: {other:?}");
+    let lease = started(&store, "a", 1).await;
+    for _ in 0..2 {
+        store.release(&lease).await.unwrap();
+    }
+    let heir = store.claim("heir", LEASE, None).await.unwrap().unwrap();
+    assert_eq!(heir.lease.key, lease.key, "once");
+    assert!(store.claim("heir", LEASE, None).await.unwrap().is_none());
+    assert!(matches!(store.release(&lease).await, Err(StoreError::Fenced)), "it is the heir's now");
+    assert!(matches!(store.park(&lease).await, Err(StoreError::Fenced)));
+}
+
+async fn an_execution_that_is_told_twice_is_counted_once(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    for _ in 0..2 {
+        store.write(&lease, Step::Executing { slot: FIRST }).await.unwrap();
+    }
+    assert_eq!(store.run(&lease.key).await.unwrap().calls[0].attempts, 1);
+    // Another worker's is another one; so is the one after an answer.
+    store.release(&lease).await.unwrap();
+    let lease = store.claim("heir", LEASE, None).await.unwrap().unwrap().lease;
+    let id = suspend(&store, &lease, 0).await;
+    store.answer(&lease.key.tenant, yes(&id)).await.unwrap();
+    for _ in 0..2 {
+        store.write(&lease, Step::Executing { slot: FIRST }).await.unwrap();
+    }
+    assert_eq!(store.run(&lease.key).await.unwrap().calls[0].attempts, 3);
+    let audit = store.audit(&lease.key.tenant, 0, 100).await.unwrap();
+    assert_eq!(audit.iter().filter(|entry| entry.kind == "call.executing").count(), 3);
+}
+
+async fn a_call_that_has_its_result_is_not_executed_again(place: Place) {
+    // Rule R5.
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    store.write(&lease, Step::Executing { slot: FIRST }).await.unwrap();
+    store.write(&lease, done(&lease.key.run, FIRST)).await.unwrap();
+    let again = store.write(&lease, Step::Executing { slot: FIRST }).await;
+    assert!(matches!(again, Err(StoreError::Damaged { .. })), "{again:?}");
+    assert_eq!(store.run(&lease.key).await.unwrap().calls[0].attempts, 1);
+}
+
+async fn a_step_for_a_call_that_is_not_there_is_refused(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    let slot = Slot { turn: 3, place: 1 };
+    let open = open(slot.call_id(&lease.key.run), 1);
+    let id = open.request.id.clone();
+    for step in [Step::Executing { slot }, Step::Suspended { slot, open: Box::new(open) }, done("run", slot)] {
+        let refused = store.write(&lease, step.clone()).await;
+        assert!(is_not_found(&refused), "{step:?}: {refused:?}");
+    }
+    assert!(is_not_found(&store.question(&lease.key.tenant, &id).await), "nothing half written");
+    assert_eq!(store.run(&lease.key).await.unwrap().head.open, 0);
+}
+
+async fn a_question_that_is_asked_under_the_id_of_another_is_refused(place: Place) {
+    // Ids are the host's and cannot be guessed; should one come twice, nobody's call waits for another's answer.
+    let store = place.store().await;
+    let (first, id) = parked(&store, "a").await;
+    for name in ["a", "b"] {
+        let lease = started(&store, name, 1).await;
+        let mut second = open(FIRST.call_id(&lease.key.run), 0);
+        second.request.id.clone_from(&id);
+        let refused = store.write(&lease, Step::Suspended { slot: FIRST, open: Box::new(second) }).await;
+        assert!(refused.is_err(), "{name}");
+        assert_eq!(store.run(&lease.key).await.unwrap().head.open, 0);
+    }
+    assert_eq!(store.question(&first.key.tenant, &id).await.unwrap().key, first.key);
+}
+
+async fn what_nobody_answered_in_time_was_not_declined_by_who_comes_late(place: Place) {
+    // PND-08: whoever comes late hears the same, before the clock was looked at and after it.
+    let store = place.store().await;
+    for is_swept in [false, true] {
+        let (lease, id) = parked(&store, "a").await;
+        place.sql(&format!("update suspension set expires_at = 1 where id = '{id}'")).await;
+        if is_swept {
+            store.sweep().await.unwrap();
+        }
+        for _ in 0..2 {
+            let late = store.answer(&lease.key.tenant, support::runs::no(&id)).await.unwrap();
+            let Answered::Conflict(expired) = late else { panic!("{late:?}") };
+            assert_eq!(expired.answer.reason.as_deref(), Some("expired"));
+        }
+    }
+    let (lease, id) = parked(&store, "a").await;
+    let cancelled: Decision = Answer::decline(&id, "cancelled").into();
+    assert!(matches!(store.answer(&lease.key.tenant, cancelled.clone()).await.unwrap(), Answered::First(_)));
+    assert!(matches!(store.answer(&lease.key.tenant, cancelled).await.unwrap(), Answered::Again(_)));
+    let late = store.answer(&lease.key.tenant, support::runs::no(&id)).await.unwrap();
+    assert!(matches!(late, Answered::Conflict(_)), "{late:?}");
+    assert_eq!(store.question(&lease.key.tenant, &id).await.unwrap().state, QuestionState::Cancelled);
+}
+
+async fn an_id_of_any_text_is_only_not_found(place: Place) {
+    // PND-01, STO-12, STO-14: ids come from outside.
+    let store = place.store().await;
+    let (lease, _) = parked(&store, "a").await;
+    let tenant = lease.key.tenant.clone();
+    for id in ["", "\0", "pnd-\0x", "' or 1=1 --", "%", "🦀", &"x".repeat(1 << 20)] {
+        let key = RunKey { tenant: tenant.clone(), run: id.to_owned() };
+        assert!(is_not_found(&store.question(&tenant, id).await), "{id:?}");
+        assert!(is_not_found(&store.answer(&tenant, yes(id)).await), "{id:?}");
+        assert!(is_not_found(&store.run(&key).await), "{id:?}");
+        assert!(is_not_found(&store.cancel(&key).await), "{id:?}");
+        assert!(is_not_found(&store.claim("w", LEASE, Some(&key)).await), "{id:?}");
+        assert!(is_not_found(&store.revoke_grant(&tenant, id).await), "{id:?}");
+        store.settle_notice(id, None).await.unwrap();
+        let page = Page { after: Some(id.to_owned()), limit: 10 };
+        assert!(store.questions(&tenant, page.clone()).await.unwrap().is_empty(), "{id:?}");
+        assert!(store.runs(&tenant, page).await.unwrap().is_empty(), "{id:?}");
+    }
+}
+
+async fn a_name_with_a_nul_in_it_is_kept_without_it(place: Place) {
+    let store = place.store().await;
+    let run = NewRun { model: "m\0x".into(), ..new_run("a") };
+    store.create(run.clone()).await.unwrap();
+    store.claim("w\0", LEASE, Some(&run.key)).await.unwrap().unwrap();
+    assert_eq!(store.run(&run.key).await.unwrap().head.model, "m\u{fffd}x");
+}
+
+async fn an_audit_whose_end_is_missing_is_noticed(place: Place) {
+    let store = place.store().await;
+    let (lease, id) = parked(&store, "a").await;
+    store.answer(&lease.key.tenant, yes(&id)).await.unwrap();
+    assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap(), Ok(3));
+    place.sql("delete from audit where seq = 3").await;
+    assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap().unwrap_err().seq, 3);
+    place.sql("delete from audit").await;
+    assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap().unwrap_err().seq, 1);
+    assert_eq!(verify_audit(store.as_ref(), &tenant("nobody")).await.unwrap(), Ok(0));
+}
+
+async fn what_nobody_needs_any_more_is_removed(place: Place) {
+    let store = place.store().await;
+    let grant = |id: &str, ends: Duration| Grant {
+        id: id.into(),
+        tool: "gpu".into(),
+        digest: None,
+        arguments: None,
+        run: None,
+        uses: None,
+        expires_at: OffsetDateTime::now_utc() + ends,
+        by: "ada".into(),
+    };
+    store.add_grant(&tenant("a"), grant("over", Duration::ZERO)).await.unwrap();
+    store.add_grant(&tenant("a"), grant("holds", LEASE)).await.unwrap();
+    for byte in 1..=2 {
+        store.keep_component(digest(byte), &[byte]).await.unwrap();
+    }
+    store.sweep().await.unwrap();
+    assert!(store.component(digest(1)).await.unwrap().is_some(), "it may be waited with");
+    place.sql("update component set kept_at = 1").await;
+    // Who waits with it anew keeps it anew.
+    store.keep_component(digest(2), &[2]).await.unwrap();
+    store.sweep().await.unwrap();
+    assert_eq!(store.component(digest(1)).await.unwrap(), None);
+    assert_eq!(store.component(digest(2)).await.unwrap(), Some(vec![2]));
+    assert!(is_not_found(&store.revoke_grant(&tenant("a"), "over").await), "it is gone");
+    store.revoke_grant(&tenant("a"), "holds").await.unwrap();
+}
