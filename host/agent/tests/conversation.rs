@@ -388,7 +388,7 @@ async fn a_message_can_be_taken_back_while_it_waits_for_its_turn() {
 async fn a_question_that_lapses_while_nobody_looks_lets_the_run_go_on() {
     let catalog = FakeCatalog::default().with("late", |_| async {
         let Outcome::Suspended(mut suspension) = suspended("Now?") else { unreachable!() };
-        let soon = time::OffsetDateTime::now_utc() + Duration::from_millis(30);
+        let soon = time::OffsetDateTime::now_utc() + Duration::from_millis(500);
         suspension.request.expires_at = Some(soon.format(&time::format_description::well_known::Rfc3339).unwrap());
         Outcome::Suspended(suspension)
     });

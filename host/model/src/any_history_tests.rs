@@ -204,3 +204,55 @@ proptest! {
         }
     }
 }
+
+/// How a call of a turn ended that may have asked a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Plain,
+    Approved,
+    Declined,
+    Expired,
+    Cancelled,
+}
+
+impl Ended {
+    const ALL: [Self; 5] = [Self::Plain, Self::Approved, Self::Declined, Self::Expired, Self::Cancelled];
+
+    fn result(self) -> ToolResult {
+        let no = |code: &str| ToolResult::error("declined/expired: Use the gpu?").with_metadata("code", code);
+        match self {
+            Self::Plain => ToolResult::ok("done"),
+            Self::Approved => ToolResult::ok("approved: gpu"),
+            Self::Declined => no("declined"),
+            Self::Expired => no("expired"),
+            Self::Cancelled => no("cancelled"),
+        }
+    }
+}
+
+#[test]
+fn two_calls_of_one_turn_are_balanced_on_every_wire_however_each_was_decided() {
+    // google/adk-python#6732, vercel/eve#236, dotnet/extensions#7533: a result was missing after a pause, and the provider
+    // refused the conversation.
+    for (first, second) in Ended::ALL.into_iter().flat_map(|first| Ended::ALL.map(|second| (first, second))) {
+        let ended = [("c1", first), ("c2", second)];
+        let calls = ended.map(|(id, _)| CallRequest { id: id.into(), name: "gpu".into(), arguments: "{}".into() });
+        let replies =
+            ended.map(|(id, ended)| ToolReply { call_id: id.into(), name: "gpu".into(), result: ended.result() });
+        let messages = [
+            Message::user("go"),
+            Message::Assistant(AssistantTurn { calls: calls.into(), ..AssistantTurn::default() }),
+            Message::Tool { replies: replies.into() },
+        ];
+        assert!(is_balanced(&messages));
+        let prompt = Prompt { system: None, messages: &messages, tools: &[] };
+        for vendor in &VENDORS {
+            let body = body(vendor, prompt, MediaUse::Sent);
+            schema::check(schema_of(vendor), &body);
+            let (calls, results) = pairs(&vendor.wire, &body);
+            assert_eq!((calls.len(), &calls), (2, &results), "{}: {first:?} {second:?}", vendor.name);
+            // What the host keeps for itself is not sent.
+            assert!(!body.to_string().contains("metadata\":{\"code"), "{}: {body}", vendor.name);
+        }
+    }
+}

@@ -6,6 +6,22 @@
 //!
 //! Only the database's clock counts. That of PostgreSQL is the same for all hosts, however wrong their own are. That of a
 //! SQLite file is the machine's: when it jumps, leases and questions lapse early or late, and nothing else changes.
+//!
+//! ```
+//! use toolcell_agent::{Desk, Message, Page, StoredStatus, Tenant};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! // A path, postgres://…, or memory for a test.
+//! let store = toolcell_store::open(":memory:").await?;
+//! let desk = Desk::new(store, Tenant::local());
+//! // A worker, here or elsewhere, takes it from there.
+//! let key = desk.start(None, vec![Message::user("Order the lamp.")], "my-model").await?;
+//! assert_eq!(desk.run(&key.run).await?.head.status, StoredStatus::Ready);
+//! assert!(desk.questions(Page::default()).await?.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod answers;
 mod audit;

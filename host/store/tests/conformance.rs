@@ -127,13 +127,17 @@ async fn who_lost_its_lease_writes_nothing(place: Place) {
 async fn a_run_is_taken_over_when_its_lease_lapses_and_not_before(place: Place) {
     let (one, other) = (place.store().await, place.store().await);
     one.create(new_run("a")).await.unwrap();
-    let lease = one.claim("one", Duration::from_millis(400), None).await.unwrap().unwrap().lease;
+    let lease = one.claim("one", LEASE, None).await.unwrap().unwrap().lease;
+    let lapse = "update run set lease_until = 1";
     assert!(other.claim("other", LEASE, None).await.unwrap().is_none());
-    one.renew(&lease, Duration::from_millis(400)).await.unwrap();
+    place.sql(lapse).await;
+    one.renew(&lease, LEASE).await.expect("nobody has taken it over");
     assert!(other.claim("other", LEASE, Some(&lease.key)).await.unwrap().is_none());
-    tokio::time::sleep(Duration::from_millis(450)).await;
+    assert_eq!(other.sweep().await.unwrap().relapsed, 0);
+    place.sql(lapse).await;
     assert_eq!(other.sweep().await.unwrap().relapsed, 1);
     assert!(other.claim("other", LEASE, None).await.unwrap().is_some());
+    assert!(matches!(one.renew(&lease, LEASE).await, Err(StoreError::Fenced)));
 }
 
 async fn the_first_decision_counts_however_many_come_at_once(place: Place) {

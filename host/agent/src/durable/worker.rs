@@ -50,6 +50,17 @@ impl Default for WorkerOptions {
 }
 
 /// Takes runs from a store and works on them with an agent. Several workers, on several hosts, may share a store.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tokio_util::sync::CancellationToken;
+/// use toolcell_agent::{Agent, RunStore, StoreError, Worker, WorkerOptions};
+///
+/// async fn serve(agent: Agent, store: Arc<dyn RunStore>, stop: CancellationToken) -> Result<(), StoreError> {
+///     Worker::new(agent, store, WorkerOptions::default()).work(stop).await
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Worker {
     agent: Agent,

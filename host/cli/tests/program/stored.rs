@@ -80,19 +80,29 @@ fn a_tool_that_the_operator_took_away_does_not_run_although_it_was_approved() {
     assert_eq!(record["code"], "tool-unavailable");
 }
 
+/// A worker that does not outlive its test.
+struct Worker(std::process::Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_run_in_postgresql_is_answered_and_finished_by_a_worker() {
     let Some(server) = postgres::shared() else { return };
     let store = server.database();
     let (place, run, id) = waiting(&store);
-    let mut worker = place
+    let worker = place
         .command()
         .args(["worker", "--script", "script.json", "--store", &store])
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut worker = Worker(worker.unwrap());
     let answered = place.run(&["answer", &id, "--approve", "--store", &store]);
     assert_eq!(answered.code, 0, "{}", answered.stderr);
     let began = Instant::now();
@@ -100,9 +110,8 @@ fn a_run_in_postgresql_is_answered_and_finished_by_a_worker() {
         assert!(began.elapsed() < Duration::from_secs(60), "the worker does not finish it");
         std::thread::sleep(Duration::from_millis(100));
     }
-    let pid = i32::try_from(worker.id()).unwrap();
-    std::process::Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
-    assert!(worker.wait().unwrap().success(), "it stops when it is asked to");
+    std::process::Command::new("kill").args(["-TERM", &worker.0.id().to_string()]).status().unwrap();
+    assert!(worker.0.wait().unwrap().success(), "it stops when it is asked to");
 }
 
 #[test]
