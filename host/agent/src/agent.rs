@@ -13,6 +13,7 @@ use crate::board::{Board, Refusal};
 use crate::budget::Budget;
 use crate::call::{CallStart, Caller};
 use crate::catalog::Catalog;
+use crate::clock::Clock;
 use crate::compaction::Compaction;
 use crate::decision::BadDecision;
 use crate::event::{EventSink, NoEvents};
@@ -42,11 +43,14 @@ pub struct Agent {
     approval: ApprovalPolicy,
     budget: Budget,
     compaction: Option<Compaction>,
+    clock: Clock,
 }
 
 /// One run.
 #[derive(Clone)]
 pub struct RunRequest {
+    /// The conversation that the run belongs to, for traces (`gen_ai.conversation.id`).
+    pub conversation_id: Option<String>,
     /// Standing instructions for the model.
     pub system: Option<String>,
     /// The conversation so far; the last message is the person's.
@@ -71,7 +75,7 @@ impl RunRequest {
     #[must_use]
     pub fn conversation(messages: Vec<Message>) -> Self {
         let (window, events) = (Window::default(), Arc::new(NoEvents));
-        Self { system: None, messages, window, events, cancel: CancellationToken::new() }
+        Self { conversation_id: None, system: None, messages, window, events, cancel: CancellationToken::new() }
     }
 }
 
@@ -125,6 +129,7 @@ impl Agent {
             approval: ApprovalPolicy::default(),
             budget: Budget::default(),
             compaction: Some(Compaction::default()),
+            clock: Clock::default(),
         }
     }
 
@@ -161,13 +166,25 @@ impl Agent {
         Self { compaction, ..self }
     }
 
+    /// The same agent with another clock, by which questions lapse.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
     /// Runs until the model has said all, a limit is reached, or a call waits and nobody answers.
     ///
     /// # Errors
     /// [`RunError::Unbalanced`] when the conversation could not be sent to any provider. What fails later is in
     /// [`RunResult::end`].
     pub async fn run(&self, request: RunRequest) -> Result<RunResult, RunError> {
-        self.run_with(&Board::default(), request).await
+        if !is_balanced(&request.messages) {
+            return Err(RunError::Unbalanced);
+        }
+        let events = Arc::clone(&request.events);
+        let result = self.run_with(&Board::default(), request).await;
+        events.emit(result.done());
+        Ok(result)
     }
 
     /// Goes on with a run that waits. Each answer runs its own call at once; the model is asked again when every call of
@@ -188,23 +205,25 @@ impl Agent {
     ) -> Result<RunResult, RunError> {
         let board = Board::of(&run);
         match board.answer(answers) {
-            Ok(_) => Ok(self.resume_with(&board, run, &events, &cancel).await),
+            Ok(_) => {
+                let result = self.resume_with(&board, run, &events, &cancel).await;
+                events.emit(result.done());
+                Ok(result)
+            }
             Err(Refusal::Unknown(id)) => Err(RunError::UnknownQuestion { id, run: Box::new(run) }),
             Err(Refusal::Conflict(id)) => Err(RunError::Conflict { id, run: Box::new(run) }),
             Err(Refusal::Bad(id, problem)) => Err(RunError::BadAnswer { id, problem, run: Box::new(run) }),
         }
     }
 
-    /// [`Agent::run`], with questions that others may answer while it is under way.
-    pub(crate) async fn run_with(&self, board: &Board, request: RunRequest) -> Result<RunResult, RunError> {
-        let RunRequest { system, messages, window, events, cancel } = request;
-        if !is_balanced(&messages) {
-            return Err(RunError::Unbalanced);
-        }
-        let progress = RunProgress::new(system, messages, window);
-        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+    /// [`Agent::run`] of a balanced conversation, with questions that others may answer while it is under way. Whoever
+    /// knows that it rests tells so.
+    pub(crate) async fn run_with(&self, board: &Board, request: RunRequest) -> RunResult {
+        let RunRequest { conversation_id, system, messages, window, events, cancel } = request;
+        let progress = RunProgress::new(conversation_id, system, messages, window);
+        let watch = RunWatch::new(self.model.as_ref(), &progress);
         let run = self.with_loop(board, None, &events, &cancel, Duration::ZERO);
-        Ok(watch.over(run.drive(progress, Next::Ask)).await)
+        watch.over(run.drive(progress, Next::Ask)).await
     }
 
     /// Goes on with a run whose questions and answers are on the board.
@@ -217,7 +236,7 @@ impl Agent {
     ) -> RunResult {
         let SuspendedRun { progress, slots } = run;
         let next = Next::Calls(slots.into_iter().map(CallStart::At).collect());
-        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+        let watch = RunWatch::new(self.model.as_ref(), &progress);
         watch.over(self.with_loop(board, None, events, cancel, progress.worked).drive(progress, next)).await
     }
 
@@ -231,7 +250,7 @@ impl Agent {
         events: &Arc<dyn EventSink>,
         cancel: &CancellationToken,
     ) -> RunResult {
-        let watch = RunWatch::new(self.model.as_ref(), &progress.id);
+        let watch = RunWatch::new(self.model.as_ref(), &progress);
         let run = self.with_loop(board, Some(journal), events, cancel, progress.worked);
         watch.over(run.drive(progress, next)).await
     }
@@ -240,6 +259,10 @@ impl Agent {
     #[must_use]
     pub fn model_name(&self) -> &str {
         self.model.name()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn catalog(&self) -> Arc<dyn Catalog> {
@@ -261,6 +284,7 @@ impl Agent {
         let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
             .with_hooks(&self.hooks)
             .with_approval(&self.approval)
+            .with_clock(self.clock.clone())
             .writing_to(journal)
             .having_worked(worked);
         Loop { agent: self, caller, board, journal, events, cancel }
@@ -268,10 +292,11 @@ impl Agent {
 }
 
 impl RunProgress {
-    fn new(system: Option<String>, messages: Vec<Message>, window: Window) -> Self {
+    fn new(conversation_id: Option<String>, system: Option<String>, messages: Vec<Message>, window: Window) -> Self {
         let window = window.settled(&messages);
         Self {
             id: format!("run-{}", uuid::Uuid::new_v4().simple()),
+            conversation_id,
             system,
             messages,
             records: Vec::new(),

@@ -41,9 +41,10 @@ pub enum Asker {
 /// Someone who can be asked while the run waits.
 ///
 /// Every async closure from a [`Question`] to an `Option<Answer>` is one. It may be asked several questions at the same
-/// time, and its future is dropped when the question lapses or the run is cancelled.
+/// time, and its future is dropped when the question lapses, somebody else answers it, or the run is cancelled.
 pub trait Answerer: Send + Sync {
-    /// Waits for an answer. `None` says that nobody is there: the call stays open and the run ends as pending.
+    /// Waits for an answer. `None` says that nobody is there: the call stays open, and the run ends as pending when
+    /// nothing else is left to do. An answer that is not what was asked for is as good as none.
     fn wait_for(&self, question: Question) -> BoxFuture<'_, Option<Answer>>;
 }
 

@@ -11,7 +11,7 @@ use crate::decision::{self, BadDecision};
 use crate::run::SuspendedRun;
 use crate::store::Decision;
 
-/// The questions of a run, and of the runs before it in the same conversation.
+/// The questions of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     state: Mutex<State>,
@@ -111,6 +111,16 @@ impl Board {
     /// Decisions to act on, in the order in which they came. Each is given once.
     pub(crate) fn take(&self) -> Vec<Decision> {
         std::mem::take(&mut self.state().fresh)
+    }
+
+    /// Whether anything was answered.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.state().answered.is_empty()
+    }
+
+    /// Whether this question was answered.
+    pub(crate) fn has_answered(&self, id: &str) -> bool {
+        self.state().answered.contains_key(id)
     }
 
     /// Whether there are answers to act on.

@@ -16,6 +16,7 @@ use crate::approval::ApprovalPolicy;
 use crate::budget::Budget;
 use crate::call_record::{CallEnding, CallRecord};
 use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
+use crate::clock::Clock;
 use crate::decision;
 use crate::event::{EventSink, RunEvent};
 use crate::hooks::{Hooks, chain};
@@ -175,6 +176,7 @@ pub struct Caller<'a> {
     cancel: &'a CancellationToken,
     /// Held while a tool executes, never while a call waits.
     running: Semaphore,
+    wall: Clock,
     clock: WorkClock,
 }
 
@@ -190,7 +192,8 @@ impl<'a> Caller<'a> {
     ) -> Self {
         let running = Semaphore::new(budget.calls_at_once_max.get());
         let clock = WorkClock::starting_at(Duration::ZERO);
-        Self { catalog, answerer, hooks: &[], approval: None, journal: None, budget, events, cancel, running, clock }
+        let (hooks, approval, journal, wall) = (&[][..], None, None, Clock::default());
+        Self { catalog, answerer, hooks, approval, journal, budget, events, cancel, running, wall, clock }
     }
 
     /// The same caller with hooks, which are asked in this order.
@@ -203,6 +206,12 @@ impl<'a> Caller<'a> {
     #[must_use]
     pub fn with_approval(self, policy: &'a ApprovalPolicy) -> Self {
         Self { approval: Some(policy), ..self }
+    }
+
+    /// The same caller with another clock, by which questions lapse.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { wall: clock, ..self }
     }
 
     /// The same caller, which writes down each execution before it begins.
@@ -241,7 +250,14 @@ impl<'a> Caller<'a> {
         loop {
             let CallState::Open(open) = state else { return state };
             self.tell_pending(&open);
-            let Some(answer) = self.ask(open.question()).await else { return CallState::Open(open) };
+            let no = |reason| Some(Answer::decline(&open.request().id, reason));
+            let answer = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => no(CANCELLED),
+                () = self.sleep_until(suspension::expiry(open.request())) => no(EXPIRED),
+                answer = self.ask(open.question()) => answer,
+            };
+            let Some(answer) = answer else { return CallState::Open(open) };
             state = match self.answer(*open, answer).await {
                 Ok(state) => state,
                 Err(foreign) => return CallState::Open(foreign.call),
@@ -263,8 +279,7 @@ impl<'a> Caller<'a> {
     /// Asks the hooks and the policy what becomes of a call.
     async fn plan(&self, call: &mut PreparedCall) -> Settled {
         if !self.hooks.is_empty() {
-            let arguments = call.arguments.clone();
-            match self.working(chain::before_tool(self.hooks, &call.call_id, &call.tool, arguments)).await {
+            match self.working(chain::before_tool(self.hooks, call, self.wall.now())).await {
                 Ok(chain::Plan::Run { arguments, questions }) => {
                     call.is_rewritten = arguments != call.arguments;
                     call.arguments = arguments;
@@ -307,7 +322,12 @@ impl<'a> Caller<'a> {
 
     /// The time by which questions lapse. None for a run on record: its store looks at one clock for all hosts.
     pub(crate) fn now(&self) -> Option<OffsetDateTime> {
-        self.journal.is_none().then(OffsetDateTime::now_utc)
+        self.journal.is_none().then(|| self.wall.now())
+    }
+
+    /// Sleeps until a question lapses; for ever when that is not for this host to say.
+    pub(crate) async fn sleep_until(&self, lapse: Option<OffsetDateTime>) {
+        self.wall.sleep_until(lapse.filter(|_| self.journal.is_none())).await;
     }
 
     /// Tells everyone that a call waits.
@@ -316,30 +336,13 @@ impl<'a> Caller<'a> {
         self.events.emit(RunEvent::Pending { call_id, name, request: open.suspension.request.clone() });
     }
 
-    /// Asks whoever is there, until there is an answer, the question lapses, or the run is cancelled. An answer to another
-    /// question is none, and neither is one that is not what was asked for.
+    /// Asks whoever is there. An answer to another question is none, and neither is one that is not what was asked for.
     pub(crate) async fn ask(&self, question: Question) -> Option<Answer> {
         let (request, call_id) = (question.request.clone(), question.call_id.clone());
-        let id = request.id.clone();
-        let expiry = self.now().and_then(|_| suspension::expiry(&question.request));
-        let lapsed = async {
-            match expiry {
-                Some(end) => {
-                    tokio::time::sleep((end - OffsetDateTime::now_utc()).try_into().unwrap_or(Duration::ZERO)).await;
-                }
-                None => std::future::pending().await,
-            }
-        };
-        let answer = tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Some(Answer::decline(&id, CANCELLED)),
-            answer = self.answerer.wait_for(question) => answer,
-            () = lapsed => Some(Answer::decline(&id, EXPIRED)),
-        };
-        answer.filter(|answer| {
+        self.answerer.wait_for(question).await.filter(|answer| {
             // Not the ids: who knows that of an open question could answer it. Not the answer: it may be private.
             let problem = match decision::check_data(&request, answer) {
-                _ if answer.id != id => "it belongs to another question".to_owned(),
+                _ if answer.id != request.id => "it belongs to another question".to_owned(),
                 Err(problem) => problem.kind().to_owned(),
                 Ok(()) => return true,
             };
@@ -379,7 +382,9 @@ impl<'a> Caller<'a> {
         match self.execute(&mut call, context).await {
             Outcome::Done(result) => self.finish(call.ended(result.into())).await,
             Outcome::Failed(failure) => self.finish(call.ended(failure.into())).await,
-            Outcome::Suspended(suspension) if rounds < self.budget.suspensions_per_call_max => {
+            Outcome::Suspended(mut suspension) if rounds < self.budget.suspensions_per_call_max => {
+                // Whatever the catalogue says: who could guess the id, or have it twice, could answer for somebody else.
+                suspension.request.id = Request::fresh_id();
                 let (asker, rounds) = (Asker::Tool, rounds + 1);
                 CallState::Open(Box::new(OpenCall { call, suspension, asker, rounds }))
             }
@@ -392,8 +397,9 @@ impl<'a> Caller<'a> {
 
     /// What follows from an answer, or the answer's id when it is for another question.
     fn settle(&self, open: &OpenCall, answer: Answer) -> Result<Settled, String> {
-        let ok = answer.ok;
         let settled = settle(&open.call.call_id, &open.suspension, answer, self.now())?;
+        // A yes that comes too late is none.
+        let ok = matches!(settled, Settled::Run(_));
         if !self.cancel.is_cancelled() {
             let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
             self.events.emit(RunEvent::Answered { call_id, name, ok });

@@ -16,6 +16,10 @@ pub trait Catalog: Send + Sync {
     fn tools(&self) -> Vec<Arc<Tool>>;
 
     /// Executes a tool once. Arguments were checked against its schema. Dropping the future ends the execution.
+    ///
+    /// What comes back goes to the model and to people as it is. A catalogue of code that is not trusted holds it to
+    /// [`toolcell_contract::accept`], as directories of components and native tools are; the id of a question is
+    /// replaced in any case.
     fn call<'a>(&'a self, call: Call, observer: Arc<dyn Observer>) -> BoxFuture<'a, Execution>;
 
     /// Whether a component can be called by its digest, also when it is not offered any more.

@@ -115,7 +115,7 @@ pub enum RunEvent {
         #[serde(flatten)]
         measured: Measured,
     },
-    /// The run ended; the last event.
+    /// The run has ended, or waits for answers: the last event, until an answer lets it go on.
     Done {
         /// How.
         status: RunStatus,

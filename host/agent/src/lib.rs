@@ -12,6 +12,7 @@ mod budget;
 mod call;
 mod call_record;
 mod catalog;
+mod clock;
 mod compaction;
 mod conversation;
 mod decision;
@@ -39,9 +40,11 @@ pub use budget::{Budget, RunLimit};
 pub use call::{CallState, Caller, ForeignAnswer, OpenCall, fresh_call_id};
 pub use call_record::{CallEnding, CallRecord};
 pub use catalog::{Call, Catalog, Execution, LogLine, LogSource, Observer, Progress, Tool};
+pub use clock::Clock;
 pub use compaction::{Compaction, CompactionError};
 pub use conversation::{
-    Conversation, ConversationError, ConversationOptions, Conversations, QUEUE_MAX, SendRequest, WhilePending,
+    CONVERSATIONS_MAX, Conversation, ConversationError, ConversationOptions, Conversations, History, NotAdded,
+    QUEUE_MAX, SendRequest, WhilePending,
 };
 pub use decision::BadDecision;
 pub use durable::{Desk, DeskError, GRANT_MAX, GrantScope, Worker, WorkerOptions};

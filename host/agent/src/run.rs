@@ -9,6 +9,7 @@ use crate::answerer::Question;
 use crate::budget::RunLimit;
 use crate::call::{CallState, OpenCall};
 use crate::call_record::CallRecord;
+use crate::event::RunEvent;
 use crate::model::{ModelError, Usage, WarningKind};
 use crate::store::StoredReply;
 use crate::suspension::expiry;
@@ -95,6 +96,11 @@ impl RunResult {
         }
     }
 
+    /// The event that tells of it.
+    pub(crate) fn done(&self) -> RunEvent {
+        RunEvent::Done { status: self.status() }
+    }
+
     /// The first open question in call order.
     #[must_use]
     pub fn pending(&self) -> Option<&Request> {
@@ -179,6 +185,7 @@ impl SuspendedRun {
 pub(crate) struct RunProgress {
     /// Unguessable; call ids begin with it.
     pub(crate) id: String,
+    pub(crate) conversation_id: Option<String>,
     pub(crate) system: Option<String>,
     pub(crate) messages: Vec<Message>,
     pub(crate) records: Vec<CallRecord>,

@@ -24,8 +24,8 @@ pub(crate) enum Settled {
     Refused(CallEnding),
 }
 
-/// Decides what follows from an answer that arrives at `now`; none: whoever took the answer has looked at the clock. An answer to another question decides nothing: its id is the
-/// error.
+/// Decides what follows from an answer that arrives at `now`, or whose lapse is looked after elsewhere (`None`). An answer
+/// to another question decides nothing: its id is the error.
 pub(crate) fn settle(
     call_id: &str,
     suspension: &Suspension,

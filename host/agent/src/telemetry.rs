@@ -12,7 +12,7 @@ use crate::catalog::Execution;
 use crate::event::{EventSink, RunEvent};
 use crate::measured::Measured;
 use crate::model::{Model, ModelError, ModelEvent, ModelReply, StopReason};
-use crate::run::{RunEnd, RunResult};
+use crate::run::{RunEnd, RunProgress, RunResult};
 use crate::work_clock::Halt;
 
 // What the span's exporter reads.
@@ -22,6 +22,7 @@ const STATUS_CODE: &str = "otel.status_code";
 const STATUS_ERROR: &str = "ERROR";
 
 const ERROR_TYPE: &str = "error.type";
+const CONVERSATION_ID: &str = "gen_ai.conversation.id";
 const OPERATION_NAME: &str = "gen_ai.operation.name";
 const PROVIDER_NAME: &str = "gen_ai.provider.name";
 const REQUEST_MODEL: &str = "gen_ai.request.model";
@@ -53,7 +54,7 @@ fn record_error(span: &Span, error: &str) {
 pub(crate) struct RunWatch(Span);
 
 impl RunWatch {
-    pub(crate) fn new(model: &dyn Model, run_id: &str) -> Self {
+    pub(crate) fn new(model: &dyn Model, run: &RunProgress) -> Self {
         Self(info_span!(
             "invoke_agent",
             { NAME } = "invoke_agent",
@@ -61,11 +62,12 @@ impl RunWatch {
             { STATUS_CODE } = Empty,
             { ERROR_TYPE } = Empty,
             { OPERATION_NAME } = "invoke_agent",
+            { CONVERSATION_ID } = run.conversation_id,
             { PROVIDER_NAME } = model.provider(),
             { REQUEST_MODEL } = model.name(),
             { INPUT_TOKENS } = Empty,
             { OUTPUT_TOKENS } = Empty,
-            { RUN_ID } = run_id,
+            { RUN_ID } = run.id,
             { PENDING } = Empty,
         ))
     }

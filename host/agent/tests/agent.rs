@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::{FakeCatalog, Reply, Stage, call, say, suspended};
+use support::{FakeCatalog, Reply, Stage, call, lapsing, paused_clock, say, suspended};
 use toolcell_agent::{
     Approve, Asker, Budget, CallEnding, Message, ModelError, Question, RunEnd, RunError, RunEvent, RunLimit,
     RunRequest, RunStatus, StopReason, is_balanced,
@@ -36,7 +36,7 @@ async fn a_model_that_calls_nothing_is_done_at_once() {
     assert_eq!(result.usage.total(), 15);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn results_go_back_in_call_order_although_calls_run_at_the_same_time() {
     let catalog = FakeCatalog::default().with("slow", |call| async move {
         let first = call.arguments.contains('1');
@@ -62,7 +62,7 @@ async fn results_go_back_in_call_order_although_calls_run_at_the_same_time() {
     assert_eq!(finished.last().unwrap(), r#"{"n":1}"#, "the slow one ends last");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_more_calls_run_at_once_than_the_budget_allows() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (counted, peak) = (Arc::clone(&now), Arc::clone(&most));
@@ -132,17 +132,11 @@ async fn a_tool_that_asks_again_is_unresolved() {
     assert_eq!((stage.times_called("nag"), result.status()), (2, RunStatus::Done));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_question_that_lapses_while_it_is_asked_is_expired() {
-    let catalog = FakeCatalog::default().with("late", |_| async {
-        let Outcome::Suspended(mut suspension) = suspended("Now?") else { unreachable!() };
-        let format = time::format_description::well_known::Rfc3339;
-        let soon = time::OffsetDateTime::now_utc() + Duration::from_millis(50);
-        suspension.request.expires_at = Some(soon.format(&format).unwrap());
-        Outcome::Suspended(suspension)
-    });
+    let catalog = FakeCatalog::default().with("late", |_| async { lapsing("Now?", Duration::from_secs(3_600)) });
     let mut stage = Stage::new(catalog, &[call(&[("late", "{}")]), say("too late")]);
-    stage.agent = stage.agent.wait_for(|_| std::future::pending());
+    stage.agent = stage.agent.with_clock(paused_clock()).wait_for(|_| std::future::pending());
     let result = stage.agent.run(stage.request()).await.unwrap();
     assert_eq!(result.tool_calls[0].ending, ending("declined/expired: Now?", FailureCode::Expired));
 }
@@ -331,7 +325,7 @@ async fn calls_beyond_the_limit_of_a_turn_are_busy() {
     assert_eq!((stage.times_called("echo"), busy), (16, 2));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_run_ends_its_calls_and_stays_balanced() {
     let catalog = FakeCatalog::default().with_gpu().with("stuck", |_| std::future::pending());
     let mut stage = Stage::new(catalog, &[call(&[("stuck", "{}"), ("gpu", "{}")])]);

@@ -563,5 +563,5 @@ async fn a_panic_of_a_hook_is_a_panic_of_whoever_awaits_the_run() {
     let conversation = Conversation::new(broken().agent, ConversationOptions::default()).unwrap();
     let sent = conversation.send(SendRequest::text("go")).await;
     assert!(matches!(sent, Err(ConversationError::Panicked)), "{sent:?}");
-    assert!(conversation.history().is_empty());
+    assert!(conversation.history().messages.is_empty());
 }

@@ -16,7 +16,7 @@ fn turn(calls: &[(&'static str, &'static str)], stop: StopReason) -> Reply {
     Reply::Turn { text: "", calls: calls.to_vec(), stop }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn parallel_calls_run_at_the_same_time() {
     // 0xPlaygrounds/rig#1321: they ran one after another. Here each waits for the other.
     let both = Arc::new(Barrier::new(2));
@@ -78,7 +78,7 @@ async fn a_turn_that_was_cut_or_refused_is_no_success() {
     assert!(matches!(end(StopReason::Refused).await, RunEnd::Failed(ModelError::Withheld)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_conversation_goes_on_after_a_run_that_was_interrupted_in_a_call() {
     // letta-ai/letta#3308, anthropics/claude-code#15205: the call stayed without a result, and every later request was
     // refused.

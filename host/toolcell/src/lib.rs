@@ -88,17 +88,17 @@ pub use time::format_description::well_known::Rfc3339;
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
     AfterModel, AfterTool, Agent, Answered, Answerer, ApprovalPolicy, Approve, ArgumentSchema, Asker, AssistantTurn,
-    AuditEntry, AuditHead, BadDecision, BeforeModel, BeforeTool, Budget, Call, CallEnding, CallRecord, CallRequest,
-    CallState, Caller, Catalog, Checkpoint, Claimed, Compaction, CompactionError, Conversation, ConversationError,
-    ConversationOptions, Conversations, Decision, Desk, DeskError, EventSink, Execution, ForeignAnswer, GRANT_MAX,
-    Grant, GrantScope, Hooks, Lease, LogLine, LogSource, Measured, Message, Model, ModelError, ModelEvent, ModelReply,
-    ModelWarning, NewRun, NoEvents, Nobody, Notice, Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall,
-    Progress, Prompt, QUEUE_MAX, Question, QuestionState, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent, RunHead,
-    RunKey, RunLimit, RunRequest, RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt,
-    Signals, Slot, SlotState, Step, StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion,
-    StoredRecord, StoredReply, StoredRun, StoredStatus, SuspendedRun, Swept, Tenant, TenantError, TenantSettings, Tool,
-    ToolReply, Usage, Verbatim, Wake, WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerOptions,
-    fresh_call_id, is_balanced,
+    AuditEntry, AuditHead, BadDecision, BeforeModel, BeforeTool, Budget, CONVERSATIONS_MAX, Call, CallEnding,
+    CallRecord, CallRequest, CallState, Caller, Catalog, Checkpoint, Claimed, Clock, Compaction, CompactionError,
+    Conversation, ConversationError, ConversationOptions, Conversations, Decision, Desk, DeskError, EventSink,
+    Execution, ForeignAnswer, GRANT_MAX, Grant, GrantScope, History, Hooks, Lease, LogLine, LogSource, Measured,
+    Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NewRun, NoEvents, Nobody, NotAdded, Notice,
+    Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall, Progress, Prompt, QUEUE_MAX, Question,
+    QuestionState, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent, RunHead, RunKey, RunLimit, RunRequest,
+    RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt, Signals, Slot, SlotState, Step,
+    StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun,
+    StoredStatus, SuspendedRun, Swept, Tenant, TenantError, TenantSettings, Tool, ToolReply, Usage, Verbatim, Wake,
+    WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerOptions, fresh_call_id, is_balanced,
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;

@@ -18,8 +18,8 @@ use crate::work_clock::Halt;
 /// A model's answer.
 pub(super) struct Answered {
     pub(super) reply: ModelReply,
-    /// What was asked, after the hooks, in tokens of ours.
-    pub(super) estimated_tokens: u64,
+    /// What was asked, after the hooks, in tokens of ours; none where nobody learns from it.
+    pub(super) estimated_tokens: Option<u64>,
 }
 
 impl Loop<'_> {
@@ -34,7 +34,8 @@ impl Loop<'_> {
             if hooks.is_empty() { None } else { self.caller.working(chain::before_model(hooks, prompt)).await?? };
         let sent = instead.as_ref().map_or(prompt, |sent| sent.with_tools(prompt));
         let reply = self.measure(sent, warned).await?;
-        Ok(Answered { reply, estimated_tokens: estimate::prompt(sent) })
+        let estimated_tokens = self.agent.compaction.map(|_| estimate::prompt(sent));
+        Ok(Answered { reply, estimated_tokens })
     }
 
     /// Shows the answer to the hooks, before anything of it is used.

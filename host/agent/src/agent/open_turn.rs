@@ -3,13 +3,15 @@
 use futures::StreamExt as _;
 use futures::future::{AbortHandle, BoxFuture, FutureExt as _, abortable};
 use futures::stream::FuturesUnordered;
+use time::OffsetDateTime;
 use toolcell_contract::Answer;
 
 use super::run_loop::Loop;
+use crate::board::Refusal;
 use crate::call::{CallStart, CallState, OpenCall};
 use crate::call_record::CallRecord;
 use crate::store::Decision;
-use crate::suspension::{CANCELLED, EXPIRED, has_lapsed};
+use crate::suspension::{CANCELLED, EXPIRED, expiry};
 
 /// The calls of one turn.
 pub(super) struct OpenTurn<'a> {
@@ -24,12 +26,21 @@ pub(super) struct OpenTurn<'a> {
 enum Slot {
     /// It is being worked on.
     Busy,
-    /// It waits for an answer. Whoever is there is asked until the handle says that it is not needed any more.
-    Open(Box<OpenCall>, AbortHandle),
+    /// It waits for an answer.
+    Open(Asking),
     /// It waits, and is about to go on without an answer of a person's.
     Closing(Box<OpenCall>),
     /// It has its result.
     Finished(Box<CallRecord>),
+}
+
+/// A call that waits for whoever may answer.
+struct Asking {
+    open: Box<OpenCall>,
+    /// When its question lapses.
+    lapse: Option<OffsetDateTime>,
+    /// Ends the asking when no answer is needed any more.
+    ask: AbortHandle,
 }
 
 /// What came of something that was under way.
@@ -63,20 +74,22 @@ impl<'a> OpenTurn<'a> {
 
     /// Works until every call has its result or waits for an answer that nobody here gives.
     pub(super) async fn work(mut self) -> Vec<CallState> {
+        let Loop { board, cancel, caller, .. } = self.run;
         loop {
             self.decline_what_ended();
-            for decision in self.run.board.take() {
+            for decision in board.take() {
                 self.act_on(decision);
             }
-            let is_to_be_cancelled = !self.run.cancel.is_cancelled();
+            let is_cancelled = cancel.is_cancelled();
             tokio::select! {
                 biased;
-                () = self.run.cancel.cancelled(), if is_to_be_cancelled => {}
-                () = self.run.board.arrived() => {}
+                () = cancel.cancelled(), if !is_cancelled => {}
+                () = board.arrived() => {}
+                () = caller.sleep_until(self.next_lapse()) => {}
                 step = self.steps.next() => match step {
                     Some((place, Step::Came(call, decision))) => self.came(place, call, decision),
-                    // It may have been decided elsewhere at the same moment: that decision counts.
-                    Some((_, Step::Heard(decision))) => drop(self.run.board.decide(decision.into_iter().collect())),
+                    Some((_, Step::Heard(Some(decision)))) => self.heard(decision),
+                    Some((_, Step::Heard(None))) => {}
                     None => return self.slots.into_iter().filter_map(Slot::state).collect(),
                 },
             }
@@ -87,18 +100,32 @@ impl<'a> OpenTurn<'a> {
     fn decline_what_ended(&mut self) {
         let (is_cancelled, now) = (self.run.cancel.is_cancelled(), self.run.caller.now());
         for place in 0..self.slots.len() {
-            let Some(request) = self.slots[place].open().map(OpenCall::request) else { continue };
-            let reason = match () {
-                () if now.is_some_and(|now| has_lapsed(request, now)) => EXPIRED,
-                () if is_cancelled => CANCELLED,
-                () => continue,
+            let Some(Asking { lapse, .. }) = self.slots[place].asking() else { continue };
+            let reason = match now.zip(*lapse) {
+                Some((now, lapse)) if lapse <= now => EXPIRED,
+                _ if is_cancelled => CANCELLED,
+                _ => continue,
             };
-            let no = Answer::decline(&request.id, reason).into();
-            if let Slot::Open(open, ask) = std::mem::replace(&mut self.slots[place], Slot::Busy) {
+            if let Slot::Open(Asking { open, ask, .. }) = std::mem::replace(&mut self.slots[place], Slot::Busy) {
                 ask.abort();
+                let no = Answer::decline(&open.request().id, reason).into();
                 self.slots[place] = Slot::Closing(open);
                 self.hear(place, async { Some(no) });
             }
+        }
+    }
+
+    /// When the first open question lapses.
+    fn next_lapse(&self) -> Option<OffsetDateTime> {
+        self.slots.iter().filter_map(|slot| slot.asking()?.lapse).min()
+    }
+
+    /// Takes a decision that was made here. It may have been made elsewhere at the same moment: then that one counts.
+    fn heard(&mut self, decision: Decision) {
+        match self.run.board.decide(vec![decision.clone()]) {
+            Ok(_) | Err(Refusal::Conflict(_)) => {}
+            // The host's own word, or the record's, on a question that nobody else can answer.
+            Err(Refusal::Unknown(_) | Refusal::Bad(..)) => self.act_on(decision),
         }
     }
 
@@ -107,7 +134,7 @@ impl<'a> OpenTurn<'a> {
         let is_asked = |slot: &Slot| slot.waiting().is_some_and(|open| open.request().id == decision.answer.id);
         let Some(place) = self.slots.iter().position(is_asked) else { return };
         match std::mem::replace(&mut self.slots[place], Slot::Busy) {
-            Slot::Open(open, ask) => {
+            Slot::Open(Asking { open, ask, .. }) => {
                 ask.abort();
                 self.go_on(place, open, decision);
             }
@@ -169,17 +196,17 @@ impl<'a> OpenTurn<'a> {
         if self.run.board.post(place, &question) {
             caller.tell_pending(&open);
         }
-        let (ask, handle) = abortable(async move { caller.ask(question).await.map(Decision::from) });
-        self.hear(place, async { ask.await.ok().flatten() });
-        self.slots[place] = Slot::Open(open, handle);
+        let lapse = expiry(&question.request);
+        let (answer, ask) = abortable(async move { caller.ask(question).await.map(Decision::from) });
+        self.hear(place, async { answer.await.ok().flatten() });
+        self.slots[place] = Slot::Open(Asking { open, lapse, ask });
     }
 }
 
 impl Slot {
-    /// The call, if it waits for whoever may answer.
-    fn open(&self) -> Option<&OpenCall> {
+    fn asking(&self) -> Option<&Asking> {
         match self {
-            Self::Open(open, _) => Some(open),
+            Self::Open(asking) => Some(asking),
             Self::Busy | Self::Closing(_) | Self::Finished(_) => None,
         }
     }
@@ -187,7 +214,7 @@ impl Slot {
     /// The call, if it waits.
     fn waiting(&self) -> Option<&OpenCall> {
         match self {
-            Self::Open(open, _) | Self::Closing(open) => Some(open),
+            Self::Open(Asking { open, .. }) | Self::Closing(open) => Some(open),
             Self::Busy | Self::Finished(_) => None,
         }
     }
@@ -196,7 +223,7 @@ impl Slot {
     fn state(self) -> Option<CallState> {
         match self {
             Self::Busy => None,
-            Self::Open(open, _) | Self::Closing(open) => Some(CallState::Open(open)),
+            Self::Open(Asking { open, .. }) | Self::Closing(open) => Some(CallState::Open(open)),
             Self::Finished(record) => Some(CallState::Finished(record)),
         }
     }

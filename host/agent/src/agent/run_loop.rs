@@ -147,7 +147,9 @@ impl Loop<'_> {
             let prompt = Prompt { messages: &sent, ..whole };
             match self.exchange(prompt, warned).await {
                 Ok(Answered { reply, estimated_tokens }) => {
-                    window.learn(estimated_tokens, reply.usage);
+                    if let Some(estimated_tokens) = estimated_tokens {
+                        window.learn(estimated_tokens, reply.usage);
+                    }
                     return Ok(reply);
                 }
                 // It ends: each time less is sent, until nothing more can give way.
@@ -183,9 +185,7 @@ impl Loop<'_> {
     fn end(&self, run: RunProgress, end: RunEnd) -> RunResult {
         let RunProgress { messages, records, turns, usage, text, window, .. } = run;
         let model = self.agent.model.name().to_owned();
-        let result = RunResult { end, text, messages, tool_calls: records, turns, usage, model, window };
-        self.events.emit(RunEvent::Done { status: result.status() });
-        result
+        RunResult { end, text, messages, tool_calls: records, turns, usage, model, window }
     }
 }
 

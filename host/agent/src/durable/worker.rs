@@ -225,10 +225,12 @@ impl Worker {
             let RunEnd::Pending { run, .. } = &mut result.end else {
                 let end = StoredEnd::of(&result);
                 journal.insist(|| self.store.write(journal.lease(), Step::Ended { end: end.clone() })).await;
+                events.emit(result.done());
                 return result;
             };
             let suspended = run.take();
             if journal.insist(|| self.store.park(journal.lease())).await == Parked::Parked {
+                events.emit(result.done());
                 return result;
             }
             // Something came at the last moment.

@@ -9,8 +9,8 @@ use toolcell_contract::accept::{self, Violation};
 use toolcell_contract::{Failure, FailureCode, Request, ToolResult};
 
 use super::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, SentPrompt};
+use crate::call::PreparedCall;
 use crate::call_record::{CallEnding, CallRecord};
-use crate::catalog::Tool;
 use crate::model::{ModelReply, Prompt};
 
 /// A hook does not want the run to go on.
@@ -70,7 +70,10 @@ pub(crate) async fn after_model(hooks: &[Arc<dyn Hooks>], reply: &mut ModelReply
     Ok(review)
 }
 
-pub(crate) async fn before_tool(hooks: &[Arc<dyn Hooks>], call_id: &str, tool: &Tool, mut arguments: Value) -> Plan {
+/// What becomes of a call. A hook's question lapses from `now` on.
+pub(crate) async fn before_tool(hooks: &[Arc<dyn Hooks>], call: &PreparedCall, now: OffsetDateTime) -> Plan {
+    let PreparedCall { call_id, tool, .. } = call;
+    let mut arguments = call.arguments.clone();
     let mut questions = VecDeque::new();
     for hook in hooks {
         match hook.before_tool(PlannedCall { call_id, tool, arguments: &arguments }).await {
@@ -81,7 +84,7 @@ pub(crate) async fn before_tool(hooks: &[Arc<dyn Hooks>], call_id: &str, tool: &
             },
             BeforeTool::Answer(result) => return Plan::End(resolved(result)),
             BeforeTool::Deny { reason } => return Plan::End(forbidden(reason).into()),
-            BeforeTool::Suspend(request) => match accept::request(request, OffsetDateTime::now_utc()) {
+            BeforeTool::Suspend(request) => match accept::request(request, now) {
                 Ok(request) => questions.push_back(request),
                 Err(violation) => return Plan::End(broken(violation).into()),
             },

@@ -2,15 +2,20 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod talk;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use serde_json::json;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use time::macros::datetime;
 use toolcell_agent::{
-    Agent, AssistantTurn, Call, CallRequest, Catalog, EventSink, Execution, Message, Model, ModelError, ModelEvent,
-    ModelReply, Observer, Prompt, RunEvent, RunRequest, StopReason, Tool, Usage, is_balanced,
+    Agent, AssistantTurn, Call, CallRequest, Catalog, Clock, EventSink, Execution, Message, Model, ModelError,
+    ModelEvent, ModelReply, Observer, Prompt, RunEvent, RunRequest, StopReason, Tool, Usage, is_balanced,
 };
 use toolcell_contract::{Annotations, Definition, Outcome, Request, Suspension, ToolResult};
 
@@ -47,12 +52,19 @@ pub struct FakeModel {
     pub input_tokens: u64,
     replies: Mutex<Vec<Reply>>,
     pub sent: Mutex<Vec<Vec<Message>>>,
+    pub systems: Mutex<Vec<Option<String>>>,
 }
 
 impl FakeModel {
     pub fn new(replies: &[Reply]) -> Arc<Self> {
         let replies = replies.iter().rev().cloned().collect();
-        Arc::new(Self { window: None, input_tokens: 10, replies: Mutex::new(replies), sent: Mutex::default() })
+        Arc::new(Self {
+            window: None,
+            input_tokens: 10,
+            replies: Mutex::new(replies),
+            sent: Mutex::default(),
+            systems: Mutex::default(),
+        })
     }
 }
 
@@ -68,6 +80,7 @@ impl Model for FakeModel {
     fn ask<'a>(&'a self, prompt: Prompt<'a>) -> BoxStream<'a, Result<ModelEvent, ModelError>> {
         assert!(is_balanced(prompt.messages), "an unbalanced transcript was sent: {:?}", prompt.messages);
         self.sent.lock().unwrap().push(prompt.messages.to_vec());
+        self.systems.lock().unwrap().push(prompt.system.map(str::to_owned));
         let turn = self.sent.lock().unwrap().len();
         let (text, calls, stop) = match self.replies.lock().unwrap().pop().expect("asked once more than expected") {
             Reply::Turn { text, calls, stop } => (text, calls, stop),
@@ -155,6 +168,22 @@ impl FakeCatalog {
 pub fn suspended(prompt: &str) -> Outcome {
     let request = Request::approval(prompt).with_id(Request::fresh_id());
     Outcome::Suspended(Suspension { request, guest_id: None, state: Some(b"state".to_vec()) })
+}
+
+/// A suspension that lapses this long after noon.
+pub fn lapsing(prompt: &str, after: Duration) -> Outcome {
+    let Outcome::Suspended(mut suspension) = suspended(prompt) else { unreachable!() };
+    suspension.request.expires_at = Some((NOON + after).format(&Rfc3339).unwrap());
+    Outcome::Suspended(suspension)
+}
+
+/// The time at which a paused clock begins.
+pub const NOON: OffsetDateTime = datetime!(2026-12-01 12:00 UTC);
+
+/// A clock that says noon now, and goes on as tokio's own: a test with paused time decides how.
+pub fn paused_clock() -> Clock {
+    let began = tokio::time::Instant::now();
+    Clock::new(move || NOON + began.elapsed())
 }
 
 impl Catalog for FakeCatalog {
