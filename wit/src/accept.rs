@@ -14,11 +14,13 @@ use crate::limits::{
 };
 use crate::{ContentPart, Media, Object, Outcome, Request, RequestKind, Source, Suspension, ToolResult, check_schema};
 
+mod secret;
 mod shown;
 mod violation;
 
 pub use violation::Violation;
 
+use secret::asks_for_secret;
 use shown::{display_name, is_web_url};
 
 /// What the model reads when a tool fails without a word.
@@ -189,7 +191,9 @@ fn check_request_data(data: &Object) -> Result<(), Violation> {
         return Err(Violation::RequestDataTooLarge);
     }
     // Whoever asks will check the answer against it.
-    data.get("schema").map_or(Ok(()), |schema| check_schema(schema).map_err(Violation::AnswerSchema))
+    let Some(schema) = data.get("schema") else { return Ok(()) };
+    check_schema(schema).map_err(Violation::AnswerSchema)?;
+    if asks_for_secret(schema) { Err(Violation::SecretAsked) } else { Ok(()) }
 }
 
 /// When a question lapses: what its asker says, moved into the range that the host keeps.

@@ -223,3 +223,13 @@ fn a_violation_becomes_a_failure_that_says_which_rule_and_quotes_nothing() {
         )
     );
 }
+
+#[test]
+fn a_question_never_asks_for_a_secret() {
+    let asking = |name: &str| {
+        let data = with_data(json!({"schema": {"type": "object", "properties": {name: {"type": "string"}}}}));
+        request(Request { kind: crate::RequestKind::Input, ..data }, NOW)
+    };
+    assert_eq!(asking("password"), Err(Violation::SecretAsked));
+    assert!(asking("colour").is_ok());
+}

@@ -77,6 +77,9 @@ pub enum Violation {
     /// The schema of the answer could take for ever to check an answer, or leads elsewhere.
     #[error("the schema in the data of a request {0}")]
     AnswerSchema(SchemaRule),
+    /// The schema of the answer asks for a secret.
+    #[error("the schema in the data of a request asks for a secret: send the person to a url with kind authorization")]
+    SecretAsked,
     /// The end of a request cannot be read.
     #[error("the end of a request must be a date and time of RFC 3339, for example 2026-12-01T12:00:00Z")]
     ExpiresAt,
