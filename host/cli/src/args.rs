@@ -37,6 +37,10 @@ pub(crate) enum Command {
     Runs(RunsArgs),
     /// Work on runs on record, until it is stopped
     Worker(WorkerArgs),
+    /// Show and set what a tenant may do and how long its runs are kept, or remove it
+    Tenant(TenantArgs),
+    /// Print the audit of a tenant: who asked, decided and ran what, each line chained to the one before
+    Audit(AuditArgs),
 }
 
 /// Where tools and their compiled code are.
@@ -336,6 +340,66 @@ pub(crate) enum RunsCommand {
         /// The run's id
         run: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TenantArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<TenantCommand>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TenantCommand {
+    /// Its settings
+    Show,
+    /// Change settings; what is not named stays as it is
+    Set(TenantSet),
+    /// Remove a tenant with its runs, questions, grants and audit
+    Delete {
+        /// The tenant, once more: nothing of it can be brought back
+        name: Tenant,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("setting").required(true).multiple(true)
+    .args(["weight", "open_max", "retention_days", "webhook", "no_webhook"]))]
+pub(crate) struct TenantSet {
+    /// Its share of the workers against other tenants'
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) weight: Option<u32>,
+    /// Questions that may be open at once; a call that asks one more is refused as busy
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) open_max: Option<u32>,
+    /// Days for which runs are kept after they have ended
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(crate) retention_days: Option<u32>,
+    /// Tell this URL when its runs wait or have ended; signed with the key in TOOLCELL_WEBHOOK_SECRET
+    #[arg(long, value_name = "URL", conflicts_with = "no_webhook")]
+    pub(crate) webhook: Option<String>,
+    /// Tell nobody any more
+    #[arg(long)]
+    pub(crate) no_webhook: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Begin behind the line with this number
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) after: u64,
+    /// Check that no line was changed or removed, instead of printing them
+    #[arg(long, conflicts_with = "after")]
+    pub(crate) verify: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }
 
 #[derive(Debug, Args)]

@@ -54,5 +54,7 @@ async fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
         Command::Resume(args) => commands::resume::run(args).await,
         Command::Runs(args) => commands::runs::run(args).await,
         Command::Worker(args) => commands::worker::run(args).await,
+        Command::Tenant(args) => commands::tenant::run(args).await,
+        Command::Audit(args) => commands::audit::run(args).await,
     }
 }

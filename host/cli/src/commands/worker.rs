@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use toolcell::{Courier, TenantSettings, Webhook, Worker, WorkerOptions};
+use toolcell::{Courier, TenantSettings, Worker, WorkerOptions};
 
 use crate::args::WorkerArgs;
 use crate::cancel::stop_on_signal;
+use crate::commands::tenant::webhook;
 use crate::exit::{Exit, HostFailure};
 use crate::output::note;
 use crate::store::{blame_store, open, place};
 use crate::{host, model::model};
-
-/// Where the key of the webhook's signature is.
-const SECRET: &str = "TOOLCELL_WEBHOOK_SECRET";
 
 pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<Exit> {
     let store = open(&place(&args.store)?).await?;
@@ -28,11 +26,8 @@ pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<Exit> {
     let name = options.name.clone();
     let stop = stop_on_signal();
     if let Some(url) = args.webhook {
-        let Some(secret) = std::env::var(SECRET).ok().filter(|secret| !secret.is_empty()) else {
-            anyhow::bail!("a webhook is signed: put the key into {SECRET}");
-        };
         let settings = store.settings(&args.store.tenant).await.map_err(blame_store)?;
-        let settings = TenantSettings { webhook: Some(Webhook::new(url, secret)?), ..settings };
+        let settings = TenantSettings { webhook: Some(webhook(url)?), ..settings };
         store.set_settings(&args.store.tenant, settings).await.map_err(blame_store)?;
     }
     let courier = Courier::new(Arc::clone(&store)).context(HostFailure)?;

@@ -230,3 +230,81 @@ fn a_yes_can_be_for_later_calls_too_but_not_for_another_component() {
     assert_eq!(place.run(&["grants", "--revoke", &grant, "--store", "runs.db"]).code, 0);
     assert!(place.run(&["grants", "--store", "runs.db"]).stdout.is_empty());
 }
+
+#[test]
+fn a_tenants_settings_are_shown_and_changed_one_by_one() {
+    let (place, ..) = waiting("runs.db");
+    let settings = |args: &[&str]| {
+        let ended = place.run(&[&["tenant"][..], args, &["--json", "--store", "runs.db"]].concat());
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()
+    };
+    let usual = json!({"tenant": "local", "weight": 1, "openMax": 10_000, "retentionDays": 30, "webhook": Value::Null});
+    assert_eq!(settings(&[]), usual);
+    settings(&["set", "--open-max", "1"]);
+    settings(&["set", "--retention-days", "7", "--weight", "3"]);
+    let mut command = place.command();
+    command.env("TOOLCELL_WEBHOOK_SECRET", "s3cret").args(["tenant", "set", "--store", "runs.db"]);
+    let set = command.args(["--webhook", "https://example.org/hook"]).output().unwrap();
+    assert!(set.status.success(), "{set:?}");
+    assert!(!String::from_utf8_lossy(&set.stdout).contains("s3cret"));
+    let changed = json!({
+        "tenant": "local", "weight": 3, "openMax": 1, "retentionDays": 7, "webhook": "https://example.org/hook",
+    });
+    assert_eq!(settings(&["show"]), changed);
+    assert_eq!(settings(&["set", "--no-webhook"])["webhook"], Value::Null);
+
+    // One question is open, so the next call that asks is refused.
+    let run = ["run", "Buy more.", "--script", "script.json", "--store", "runs.db", "--ask", "never", "--json"];
+    let ended = place.run(&run);
+    let result: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(result["result"]["toolCalls"][0]["code"], "busy", "{}", ended.stdout);
+
+    for bad in [&["set"][..], &["set", "--weight", "0"], &["set", "--webhook", "http://example.org"]] {
+        let ended = place.run(&[&["tenant"][..], bad, &["--store", "runs.db"]].concat());
+        assert_eq!(ended.code, 2, "{bad:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_tenant_is_removed_by_its_name_and_no_other_is() {
+    let (place, run, _) = waiting("runs.db");
+    let other = ["run", "Buy lamps.", "--script", "script.json", "--store", "runs.db", "--ask", "never"];
+    assert_eq!(place.run(&[&other[..], &["--tenant", "acme"]].concat()).code, 3);
+    let gone = place.run(&["tenant", "delete", "acme", "--store", "runs.db"]);
+    assert_eq!(gone.code, 0, "{}", gone.stderr);
+    assert_eq!(json_lines(&place.run(&["pending", "--json", "--store", "runs.db", "--tenant", "acme"])).len(), 0);
+    assert_eq!(place.run(&["audit", "--store", "runs.db", "--tenant", "acme"]).stdout, "");
+    assert_eq!(export(&place, "runs.db", &run)["status"], "pending");
+    let again = place.run(&["tenant", "delete", "acme", "--store", "runs.db"]);
+    assert_eq!(again.code, 2, "{}", again.stderr);
+}
+
+#[test]
+fn the_audit_tells_who_decided_and_a_line_that_was_changed_is_found() {
+    let (place, _, id) = waiting("runs.db");
+    place.run(&["answer", &id, "--approve", "--store", "runs.db"]);
+    let lines = json_lines(&place.run(&["audit", "--json", "--store", "runs.db"]));
+    let kinds: Vec<_> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+    let asked = kinds.iter().position(|kind| *kind == "question.asked").expect("it asks");
+    let answered = kinds.iter().position(|kind| *kind == "question.answered").expect("it is answered");
+    assert!(asked < answered, "{kinds:?}");
+    assert!(lines[answered]["body"]["by"].as_str().unwrap().ends_with("at the command line"), "{}", lines[answered]);
+    let rest = json_lines(&place.run(&["audit", "--json", "--after", "1", "--store", "runs.db"]));
+    assert_eq!(rest, lines[1..]);
+
+    let sound = place.run(&["audit", "--verify", "--store", "runs.db"]);
+    assert_eq!(sound.code, 0, "{}", sound.stderr);
+    let said = format!("{} lines, none changed or removed", lines.len());
+    assert!(sound.stdout.starts_with(&said), "{}", sound.stdout);
+
+    let path = place.dir.path().join("runs.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let word = b"question.asked";
+    let at = bytes.windows(word.len()).position(|window| window == word).unwrap();
+    bytes[at] = b'Q';
+    std::fs::write(&path, bytes).unwrap();
+    let changed = place.run(&["audit", "--verify", "--store", "runs.db"]);
+    assert_eq!(changed.code, 6);
+    assert!(changed.stderr.contains(&format!("broken at line {}", asked + 1)), "{}", changed.stderr);
+}
