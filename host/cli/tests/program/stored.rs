@@ -289,7 +289,7 @@ fn the_audit_tells_who_decided_and_a_line_that_was_changed_is_found() {
     let asked = kinds.iter().position(|kind| *kind == "question.asked").expect("it asks");
     let answered = kinds.iter().position(|kind| *kind == "question.answered").expect("it is answered");
     assert!(asked < answered, "{kinds:?}");
-    assert!(lines[answered]["body"]["by"].as_str().unwrap().ends_with("at the command line"), "{}", lines[answered]);
+    assert!(lines[answered]["body"]["by"].as_str().unwrap().ends_with("the command line"), "{}", lines[answered]);
     let rest = json_lines(&place.run(&["audit", "--json", "--after", "1", "--store", "runs.db"]));
     assert_eq!(rest, lines[1..]);
 
