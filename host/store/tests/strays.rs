@@ -253,7 +253,7 @@ async fn an_audit_whose_end_is_missing_is_noticed(place: Place) {
 
 async fn what_nobody_needs_any_more_is_removed(place: Place) {
     let store = place.store().await;
-    let grant = |id: &str, ends: Duration| Grant {
+    let grant = |id: &str, ends: time::Duration| Grant {
         id: id.into(),
         tool: "gpu".into(),
         digest: None,
@@ -263,8 +263,8 @@ async fn what_nobody_needs_any_more_is_removed(place: Place) {
         expires_at: OffsetDateTime::now_utc() + ends,
         by: "ada".into(),
     };
-    store.add_grant(&tenant("a"), grant("over", Duration::ZERO)).await.unwrap();
-    store.add_grant(&tenant("a"), grant("holds", LEASE)).await.unwrap();
+    store.add_grant(&tenant("a"), grant("over", time::Duration::seconds(-1))).await.unwrap();
+    store.add_grant(&tenant("a"), grant("holds", time::Duration::hours(1))).await.unwrap();
     for byte in 1..=2 {
         store.keep_component(digest(byte), &[byte]).await.unwrap();
     }
