@@ -134,6 +134,17 @@ impl HttpRule {
         crate::is_public(address) || self.private.iter().any(|network| network.contains(&address))
     }
 
+    /// Whether what is sent could be read on its way: by http, and not to this machine itself.
+    #[must_use]
+    pub fn is_in_the_clear(&self) -> bool {
+        let is_here = match &self.host {
+            HostPattern::Name(name) => name == "localhost",
+            HostPattern::Below(_) => false,
+            HostPattern::Address(address) => address.is_loopback(),
+        };
+        self.scheme == Scheme::Http && !is_here
+    }
+
     /// The methods.
     #[must_use]
     pub fn methods(&self) -> &BTreeSet<Method> {
