@@ -82,11 +82,7 @@ async fn a_directory_is_read_and_written_as_it_was_granted() {
         assert_eq!(answer, "PermissionDenied");
     }
     assert_eq!(std::fs::read_to_string(place.at("inside/read/note")).unwrap(), "inside/read");
-    assert_eq!(
-        steps(&Arc::default(), &["read /read/note"]).await,
-        ["NotFound"],
-        "without a grant there is nothing"
-    );
+    assert_eq!(steps(&Arc::default(), &["read /read/note"]).await, ["NotFound"], "without a grant there is nothing");
 }
 
 #[tokio::test]
