@@ -7,6 +7,8 @@
 
 mod address;
 mod destination;
+mod edit;
+mod explain;
 mod file;
 mod policy;
 mod problem;
@@ -14,6 +16,8 @@ mod rule;
 
 pub use address::is_public;
 pub use destination::{Denied, Destination, Method, Scheme};
+pub use edit::{Addition, with_grant};
+pub use explain::{Finding, PowerKind, explain};
 pub use ipnet::IpNet;
 pub use policy::{
     Approve, Grants, KeyValueGrant, LimitGrants, MountGrant, POLICY_BYTES_MAX, Policy, SecretFrom, SecretGrant,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
@@ -446,11 +446,9 @@ fn is_file_stem(name: &str) -> bool {
 }
 
 fn is_plain_absolute(path: &Path) -> bool {
-    let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
     // `components` passes over a dot in the middle.
-    path.is_absolute()
-        && path.components().all(is_plain)
-        && !path.as_os_str().as_encoded_bytes().windows(2).any(|w| w == b"/.")
+    let mut parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
+    path.is_absolute() && !parts.any(|part| matches!(part, b"." | b".."))
 }
 
 #[cfg(test)]

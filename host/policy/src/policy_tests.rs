@@ -128,6 +128,7 @@ fn directories_that_overlap_or_are_written_by_one_and_read_by_another_are_told()
         |shared: &str| mount("a", "/srv", "/x", "read-write", shared) + &mount("b", "/srv", "/x", "read-only", shared);
     assert!(refusal(&two("")).contains("say shared = true at both"));
     policy(&two("shared = true"));
+    policy(&mount("a", "/srv/.hidden/a..b", "/x", "read-only", ""));
     policy(&(mount("a", "/srv", "/x", "read-only", "") + &mount("b", "/srv", "/x", "read-only", "")));
 }
 

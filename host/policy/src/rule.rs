@@ -134,6 +134,13 @@ impl HttpRule {
         crate::is_public(address) || self.private.iter().any(|network| network.contains(&address))
     }
 
+    /// Scheme, host and port, the port only where it is not the usual one.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        let shown = Self { methods: BTreeSet::new(), path: Some(String::new()), ..self.clone() }.to_string();
+        shown.trim_start().to_owned()
+    }
+
     /// Whether what is sent could be read on its way: by http, and not to this machine itself.
     #[must_use]
     pub fn is_in_the_clear(&self) -> bool {
