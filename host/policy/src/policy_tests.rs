@@ -175,3 +175,14 @@ proptest! {
         let _ = Policy::parse("toolcell.toml", &format!("[[component.a.http]]\norigin = \"{text}\"\nmethods = [\"GET\"]"));
     }
 }
+
+#[test]
+fn the_example_of_the_readme_is_a_policy() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    let example =
+        readme.split("```toml\n[component.weather]").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let policy = policy(&format!("[component.weather]{example}"));
+    let weather = policy.grants("weather");
+    let all = (weather.http.len(), weather.secrets.len(), weather.mounts.len(), weather.environment.len());
+    assert_eq!((all, weather.key_value.is_some()), ((1, 1, 1, 1), true));
+}
