@@ -399,3 +399,44 @@ fn a_turn_that_went_on_is_sent_as_one_with_its_calls() {
     let sent = unchecked("ollama", &history, &[])["messages"].take();
     assert_eq!((&sent[1], sent.as_array().unwrap().len()), (&expected, 3));
 }
+
+#[test]
+fn a_turn_that_was_paused_is_sent_as_one_and_loses_nothing_of_what_the_model_thought() {
+    let detail = |text: &str| json!({"type": "reasoning.text", "text": text, "signature": text, "index": 0});
+    let thought = |text: &str, name: &str| {
+        json!({
+            "role": "assistant", "content": text, "reasoning_content": format!("c{name}"), "reasoning": format!("r{name}"),
+            "reasoning_details": [detail(name)], "refusal": null, "extra_content": {name: 1},
+        })
+    };
+    let mut last = thought("lo", "2");
+    last["tool_calls"] = json!([wire_call("a", "t", "{}")]);
+    let history = [
+        Message::user("?"),
+        verbatim("Hel", &[], thought("Hel", "1")),
+        verbatim("lo", &[call("a", "t", "{}")], last),
+        results([("a", "t", ToolResult::ok("1"))]),
+    ];
+    let sent = unchecked("openrouter", &history, &[])["messages"].take();
+    assert_eq!(sent.as_array().unwrap().len(), 3);
+    assert_eq!(
+        sent[1],
+        json!({
+            "role": "assistant", "content": "Hello", "reasoning_content": "c1c2", "reasoning": "r1r2",
+            "reasoning_details": [detail("1"), detail("2")], "refusal": null, "extra_content": {"1": 1, "2": 1},
+            "tool_calls": [wire_call("a", "t", "{}")],
+        })
+    );
+}
+
+#[test]
+fn an_empty_reasoning_does_not_replace_what_the_model_thought() {
+    let history = [
+        Message::user("?"),
+        verbatim("Hel", &[], json!({"role": "assistant", "content": "Hel", "reasoning_content": "why"})),
+        turn("lo", &[call("a", "t", "{}")]),
+        results([("a", "t", ToolResult::ok("1"))]),
+    ];
+    let sent = messages_for("deepseek", &history);
+    assert_eq!((&sent[1]["content"], &sent[1]["reasoning_content"]), (&json!("Hello"), &json!("why")));
+}
