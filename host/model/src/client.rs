@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use toolcell_agent::ModelError;
 
 use crate::base_url::BaseUrl;
-use crate::environment::ConfigError;
+use crate::environment::{ConfigError, check_secrecy};
 use crate::key::ApiKey;
 use crate::provider::HttpOptions;
 use crate::provider_error::{Failed, ProviderError, shorten};
@@ -40,8 +40,8 @@ impl Client {
         options: &HttpOptions,
     ) -> Result<Self, ConfigError> {
         let key_variable = vendor.key.variable;
-        if key.is_some() && base_url.is_plain() && !base_url.is_loopback() {
-            return Err(ConfigError::KeyInClear { origin: base_url.origin(), variable: key_variable });
+        if key.is_some() {
+            check_secrecy(&base_url, key_variable)?;
         }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
