@@ -10,9 +10,6 @@ use crate::retry::{Retry, RetryHints};
 /// Characters of a provider's words that are shown. An HTML page or an echoed request says no more than its beginning.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// Characters of an event that are quoted when it cannot be read.
-const QUOTE_CHARS_MAX: usize = 80;
-
 /// Codes and types of a spent budget: HTTP 429 like a rate limit, but waiting does not help.
 const BUDGET_CODES: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
@@ -120,10 +117,10 @@ impl Failed {
         Self::for_good(ModelError::BadResponse { message: message.into() })
     }
 
-    /// An event of a stream that is not JSON.
+    /// An event of a stream that is not JSON. It is quoted whole: only where the key was taken out of a text may the
+    /// text be cut, or a part of the key would stay.
     pub(crate) fn not_json(error: &serde_json::Error, data: &str) -> Self {
-        let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
-        Self::bad_response(format!("an event is not JSON ({error}): {begin}"))
+        Self::bad_response(format!("an event is not JSON ({error}): {data}"))
     }
 
     /// Whether the provider may have refused the media of the request rather than the request.

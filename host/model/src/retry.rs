@@ -58,13 +58,18 @@ impl RetryPolicy {
         }
         match after.filter(|after| !after.is_zero()) {
             // Never earlier than the provider asked for.
-            Some(after) => (after <= self.retry_after_max).then(|| after.mul_f64(1.0 + chance * JITTER)),
+            Some(after) => (after <= self.retry_after_max).then(|| scaled(after, 1.0 + chance * JITTER)),
             None => {
                 let doubled = self.wait_first.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
-                Some(doubled.min(self.wait_max).mul_f64(1.0 - chance * JITTER))
+                Some(scaled(doubled.min(self.wait_max), 1.0 - chance * JITTER))
             }
         }
     }
+}
+
+/// A wait that is longer or shorter by a factor; as it is where the product is no time that can be written down.
+fn scaled(wait: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(wait.as_secs_f64() * factor).unwrap_or(wait)
 }
 
 /// What the headers of a failure say about trying again.
@@ -134,6 +139,20 @@ mod tests {
     fn chance_shortens_a_wait_by_a_quarter_at_most() {
         assert_eq!(RetryPolicy::default().wait(1, LATER, 1.0), Some(millis(750)));
         assert_eq!(RetryPolicy::default().wait(1, LATER, 0.5), Some(millis(875)));
+    }
+
+    #[test]
+    fn the_longest_time_is_a_time_like_others() {
+        let policy = RetryPolicy {
+            wait_first: Duration::MAX,
+            wait_max: Duration::MAX,
+            retry_after_max: Duration::MAX,
+            ..RetryPolicy::default()
+        };
+        for chance in [0.0, 0.5, 1.0] {
+            assert!(policy.wait(1, LATER, chance).unwrap() >= Duration::MAX / 2);
+            assert_eq!(policy.wait(0, Retry::Later(Some(Duration::MAX)), chance), Some(Duration::MAX));
+        }
     }
 
     #[test]

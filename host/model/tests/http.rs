@@ -167,6 +167,74 @@ async fn the_key_is_in_no_error_although_the_provider_quotes_it() {
 }
 
 #[tokio::test]
+async fn no_part_of_the_key_is_in_an_error_that_quotes_an_event() {
+    // Wherever the quotation ends, it must not end within the key.
+    for before in (0..120).chain(440..520) {
+        let junk = format!("data: {{{}{KEY}\n\n", "x".repeat(before));
+        let server = Server::start([Reply::stream(&junk)]).await;
+        let error = ask(&provider(&server)).await.error();
+        assert!(!error.contains(&KEY[..6]), "{before}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn no_limit_is_a_limit_that_can_be_set() {
+    let wait = (u64::MAX / 2).to_string();
+    let far = Reply::json(429, &[("retry-after", &wait)], &json!({"error": {"message": "never"}}));
+    let server = Server::start([Reply::stream(&it_is_4()), overloaded(), Reply::stream(&it_is_4()), far]).await;
+    let mut options = options(&server);
+    let http = &mut options.http;
+    (http.connect_timeout, http.idle_timeout, http.attempt_timeout) = (Duration::MAX, Duration::MAX, Duration::MAX);
+    (http.retry.wait_max, http.retry.retry_after_max) = (Duration::MAX, Duration::MAX);
+    let provider = Provider::new(options).unwrap();
+    assert_eq!(ask(&provider).await.text(), "It is 4.");
+    assert_eq!(ask(&provider).await.text(), "It is 4.");
+    // It waits, for as long as it was told to.
+    let waited = tokio::time::timeout(Duration::from_millis(50), ask(&provider)).await;
+    assert!(waited.is_err());
+}
+
+#[tokio::test]
+async fn a_body_that_is_compressed_although_nobody_asked_for_that_is_named() {
+    let gzip = "\u{1f}\u{8b}\u{8}\u{0}junk";
+    let stream = [("content-type", "text/event-stream"), ("content-encoding", "gzip")];
+    let server = Server::start([Reply::new(200, &stream, gzip), Reply::new(400, &stream, gzip)]).await;
+    let provider = provider(&server);
+    let words = "its body is compressed (gzip), which was not asked for";
+    let bad = format!("the provider sent a response that cannot be read: {words}");
+    assert_eq!(ask(&provider).await.error(), bad);
+    assert_eq!(ask(&provider).await.error(), format!("the provider refused the request (HTTP 400): {words}"));
+    assert!(server.requests()[0].head.contains("accept-encoding: identity\r\n"));
+}
+
+#[tokio::test]
+async fn the_words_of_a_failure_are_not_waited_for_longer_than_a_server_may_be_silent() {
+    let refused = "HTTP/1.1 400 Bad\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n";
+    let drip = (0..80).fold(Reply::raw(refused), |reply, _| reply.send("no ").wait(Duration::from_millis(20)));
+    let server = Server::start([drip.hang()]).await;
+    let mut options = options(&server);
+    (options.http.idle_timeout, options.http.attempt_timeout) =
+        (Duration::from_millis(200), Duration::from_millis(900));
+    let error = ask(&Provider::new(options).unwrap()).await.error();
+    assert!(error.starts_with("the provider refused the request (HTTP 400): no no no"), "{error}");
+    assert_eq!(server.count(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_in_one_json_value_may_be_as_long_as_the_limit_and_no_longer() {
+    let head = [("content-type", "application/json")];
+    let answer = |size: usize| {
+        let text = |pad: usize| json!({"choices": [{"message": {"content": "x".repeat(pad)}}]}).to_string();
+        text(size - text(0).len())
+    };
+    let (limit, bad) = (16 << 20, "the provider sent a response that cannot be read: ");
+    let server = Server::start([limit, limit + 1].map(|size| Reply::new(200, &head, &answer(size)))).await;
+    let provider = provider(&server);
+    assert!(ask(&provider).await.end.is_ok());
+    assert_eq!(ask(&provider).await.error(), format!("{bad}it is a JSON value longer than {limit} bytes"));
+}
+
+#[tokio::test]
 async fn without_a_key_a_refusal_says_which_to_set() {
     let refused = Reply::json(401, &[], &json!({"error": {"message": "who are you?"}}));
     let server = Server::start([refused]).await;
