@@ -19,7 +19,7 @@ use crate::client::{Client, Response};
 use crate::media::MediaCount;
 use crate::provider_error::{Failed, html_title};
 use crate::retry::RetryPolicy;
-use crate::sse;
+use crate::{json, sse};
 
 /// Bytes of one response. A model that writes more is caught in a loop.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
@@ -310,7 +310,7 @@ impl<D: Decode> Reading<D> {
                 if let Some(page) = html_title(&text) {
                     return Err(Failed::bad_response(format!("it is {page}; is the base URL right?")));
                 }
-                let value = serde_json::from_str(&text)
+                let value = json::parse(&text)
                     .map_err(|e| Failed::bad_response(format!("it is neither a stream of events nor JSON: {e}")))?;
                 self.decoder.whole(&value, out)
             }

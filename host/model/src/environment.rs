@@ -194,7 +194,9 @@ fn choose(
     }
     let has_own_key = |vendor: &Vendor| variable(vendor.key.variable).is_some();
     let first = |has_key: &dyn Fn(&Vendor) -> bool| VENDORS.iter().find(|one| one.key.is_required && has_key(one));
-    first(&has_own_key).or_else(|| first(&has_key)).map_or(Err(ConfigError::NoProvider), |vendor| at_its_address(vendor, model, variable))
+    first(&has_own_key)
+        .or_else(|| first(&has_key))
+        .map_or(Err(ConfigError::NoProvider), |vendor| at_its_address(vendor, model, variable))
 }
 
 /// A vendor where its variable says, or at its usual address.

@@ -270,7 +270,8 @@ fn a_variable_of_an_sdk_that_adds_the_version_itself_means_the_same_here() {
 fn googles_two_variables_count_in_the_order_of_its_sdk() {
     let (google, gemini) = (("GOOGLE_API_KEY", "key-google-1"), ("GEMINI_API_KEY", "key-gemini-1"));
     let key = |environment: &[(&str, &str)]| {
-        let variable = |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, key)| (*key).to_owned());
+        let variable =
+            |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, key)| (*key).to_owned());
         let found = resolve(&options("gemini/m", ""), &variable).unwrap();
         found.key
     };

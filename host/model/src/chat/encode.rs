@@ -179,7 +179,9 @@ fn merge(message: &mut Map<String, Value>, later: Map<String, Value>) {
         let both = match (before, after) {
             (Value::Null, one) | (one, Value::Null) => one,
             (before, after) if key == "content" => joined(before, after, gap),
-            (Value::String(before), Value::String(after)) if TEXT_FIELDS.contains(&key.as_str()) => json!(before + &after),
+            (Value::String(before), Value::String(after)) if TEXT_FIELDS.contains(&key.as_str()) => {
+                json!(before + &after)
+            }
             (Value::Array(before), Value::Array(after)) => before.into_iter().chain(after).collect(),
             (Value::Object(before), Value::Object(after)) => Value::Object(before.into_iter().chain(after).collect()),
             (_, after) => after,

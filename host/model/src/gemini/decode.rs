@@ -11,12 +11,14 @@ use toolcell_agent::{AssistantTurn, CallRequest, ModelError, ModelEvent, ModelRe
 use super::{WIRE, arguments_of};
 use crate::ask::{Decode, Progress};
 use crate::call::CALLS_MAX;
+use crate::json::Reader;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
 /// A response as it is put together.
 pub(crate) struct Decoder {
+    json: Reader,
     text: String,
     /// The parts as they go back.
     parts: Vec<Value>,
@@ -32,6 +34,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(super) fn new(fresh_id: fn() -> String) -> Self {
         Self {
+            json: Reader::default(),
             text: String::new(),
             parts: Vec::new(),
             calls: Vec::new(),
@@ -160,7 +163,7 @@ impl Decode for Decoder {
             // Gateways add it.
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let chunk = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
+                let chunk = self.json.read(data)?;
                 self.chunk(&chunk, out).map(|()| Progress::More)
             }
         }
