@@ -164,7 +164,9 @@ impl ProviderError {
 
     fn read(error: &Value) -> Self {
         let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let number = error.get("code").and_then(Value::as_u64).or_else(|| error.get("status")?.as_u64());
+        // Gateways write the number as a text, too.
+        let number = |key: &str| error.get(key)?.as_u64().or_else(|| text(key)?.parse().ok());
+        let number = number("code").or_else(|| number("status"));
         let codes = ["code", "type", "status"].into_iter().filter_map(text).chain(detail_codes(error));
         let codes: Vec<_> = codes.map(str::to_ascii_lowercase).collect();
         let is_code = |code: &str| codes.iter().any(|own| own == code);
@@ -279,7 +281,9 @@ fn is_given(value: &Value) -> bool {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
         Value::Object(object) => !object.is_empty(),
-        _ => true,
+        Value::Array(list) => !list.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Bool(true) => true,
     }
 }
 

@@ -88,7 +88,7 @@ impl Decoder {
         numbering: Numbering,
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), Failed> {
-        if let Some(text) = self.reasoning.take(message) {
+        if let Some(text) = self.reasoning.take(message).map_err(|e| Failed::bad_response(e.to_string()))? {
             out.push_back(ModelEvent::Reasoning(text.to_owned()));
         }
         self.content(message.get("content").unwrap_or(&Value::Null), out);

@@ -16,6 +16,12 @@ use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
+/// Parts of one turn. A model that writes more is caught in a loop.
+const PARTS_MAX: usize = 1024;
+
+/// What gateways write that fill in every field: the turn goes on.
+const NO_REASON: &str = "FINISH_REASON_UNSPECIFIED";
+
 /// A response as it is put together.
 pub(crate) struct Decoder {
     json: Reader,
@@ -58,9 +64,12 @@ impl Decoder {
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
         for part in parts.into_iter().flatten() {
             self.part(part, out)?;
+            if self.parts.len() > PARTS_MAX {
+                return Err(Failed::bad_response(format!("it holds more than {PARTS_MAX} parts")));
+            }
         }
         let text = |key: &str| candidate.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        if let Some(reason) = text("finishReason") {
+        if let Some(reason) = text("finishReason").filter(|reason| *reason != NO_REASON) {
             self.finish_reason = Some(reason.to_owned());
         }
         if let Some(message) = text("finishMessage") {

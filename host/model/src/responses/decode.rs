@@ -62,7 +62,7 @@ impl Decoder {
             "response.reasoning_text.delta" | "response.reasoning_summary_text.delta" => self.reasoning(delta, out),
             "response.reasoning_summary_part.added" if self.has_reasoned => self.reasoning(MESSAGE_BREAK, out),
             "response.output_item.added" => self.items.begin(item),
-            "response.output_item.done" if item.is_object() => {
+            "response.output_item.done" if items::is_item(item) => {
                 let number = event.get("output_index").and_then(Value::as_u64);
                 self.items.add(number, item).map_err(too_many)?;
             }
