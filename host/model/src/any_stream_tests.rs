@@ -33,7 +33,7 @@ fn read_by(wire: &'static Wire, events: &[Event], whole: Option<&Value>) -> Resu
     let prompt = Prompt { system: None, messages: &[], tools: &[] };
     match wire {
         Wire::Chat(quirks) => {
-            let exchange = ChatExchange { prompt, model, quirks, output_tokens_max, delivery };
+            let exchange = ChatExchange::new(prompt, model, quirks, output_tokens_max, delivery);
             read(exchange.decoder(), events, whole)
         }
         Wire::Responses(quirks) => {

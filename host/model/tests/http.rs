@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcell_agent::{
     AssistantTurn, CallRequest, Message, Model as _, ModelError, ModelEvent, Prompt, ToolReply, Usage,
 };
@@ -519,6 +519,48 @@ async fn a_model_without_eyes_gets_a_description_instead_of_the_picture() {
         let described = "drawn\n[image/png, 3 bytes, not deliverable to this model]";
         assert_eq!(sent[1][2], json!({"role": "tool", "tool_call_id": "a", "content": described}));
     }
+}
+
+#[tokio::test]
+async fn a_model_of_mistral_that_wants_ids_of_its_own_form_gets_them() {
+    // vLLM with Mistral's tokenizer, its own API, and llama.cpp with the template of the model.
+    for (status, message) in [
+        (400, "Tool call id was chatcmpl-tool-1 but must be a-z, A-Z, 0-9, with a length of 9."),
+        (500, "Tool call IDs should be alphanumeric strings with length 9! at row 91, column 40"),
+    ] {
+        let refused = || Reply::json(status, &[], &json!({"object": "error", "message": message, "code": status}));
+        let server = Server::start([refused(), Reply::stream(&it_is_4()), Reply::stream(&it_is_4())]).await;
+        let server = server.with_schema(schema::COMPATIBLE);
+        let calls = ["chatcmpl-tool-1", "aB3dE6gH9", "call_abcd"];
+        let call = |id: &str| CallRequest { id: id.into(), name: "t".into(), arguments: "{}".into() };
+        let reply = |id: &str| ToolReply { call_id: id.into(), name: "t".into(), result: ToolResult::ok("1") };
+        let turn = AssistantTurn { calls: calls.map(call).into(), ..AssistantTurn::default() };
+        let messages =
+            [Message::user("go"), Message::Assistant(turn), Message::Tool { replies: calls.map(reply).into() }];
+        let provider = Provider::new(ProviderOptions { vendor: vendor("vllm"), ..options(&server) }).unwrap();
+        for _ in 0..2 {
+            assert_eq!(ask_about(&provider, &messages).await.text(), "It is 4.", "{status}");
+        }
+        let ids: Vec<_> = server.requests().iter().map(|request| ids_of(&request.body)).collect();
+        let fitting = ["000010000", "aB3dE6gH9", "000010002"].map(str::to_owned).to_vec();
+        // The third request is the next question, which knows.
+        let asked = [calls.map(str::to_owned).to_vec(), fitting.clone(), fitting];
+        assert_eq!(ids, asked.map(|ids| (ids.clone(), ids)), "{status}");
+        // A server that goes on refusing is believed.
+        let server = Server::start(std::iter::repeat_with(refused).take(9)).await.with_schema(schema::COMPATIBLE);
+        let provider = Provider::new(ProviderOptions { vendor: vendor("vllm"), ..options(&server) }).unwrap();
+        assert!(ask_about(&provider, &messages).await.error().contains("length"));
+        assert_eq!(server.count(), if status == 400 { 2 } else { 5 });
+    }
+}
+
+/// The ids of the calls of a request, and those of its results.
+fn ids_of(body: &Value) -> (Vec<String>, Vec<String>) {
+    let messages = body["messages"].as_array().unwrap();
+    let text = |id: &Value| id.as_str().unwrap().to_owned();
+    let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
+    let results = messages.iter().filter_map(|message| message.get("tool_call_id"));
+    (calls.map(|call| text(&call["id"])).collect(), results.map(text).collect())
 }
 
 #[tokio::test]

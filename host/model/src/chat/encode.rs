@@ -23,8 +23,9 @@ const PARAGRAPH: &str = "\n\n";
 
 /// Encodes a prompt.
 pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> (Value, MediaCount) {
-    let ChatExchange { prompt, model, quirks, output_tokens_max, delivery } = exchange;
-    let mut messages = Messages { list: Vec::new(), media: MediaCount::default(), quirks, support };
+    let ChatExchange { prompt, model, quirks, output_tokens_max, delivery, .. } = exchange;
+    let call_ids = exchange.call_ids();
+    let mut messages = Messages { list: Vec::new(), media: MediaCount::default(), quirks, support, call_ids };
     if let Some(system) = prompt.system.filter(|text| !text.is_empty()) {
         messages.list.push(json!({"role": "system", "content": system}));
     }
@@ -56,6 +57,7 @@ struct Messages<'a> {
     media: MediaCount,
     quirks: &'a ChatQuirks,
     support: &'a MediaSupport,
+    call_ids: IdRule,
 }
 
 impl Messages<'_> {
@@ -113,7 +115,7 @@ impl Messages<'_> {
     /// Changes of a call what a server would refuse, and nothing else.
     fn mend_call(&self, call: &mut Value, turn: usize, position: usize) {
         if let Some(id) = call.get_mut("id") {
-            *id = json!(self.call_id(id.as_str().unwrap_or_default(), turn, position));
+            *id = json!(self.call_ids.fit(id.as_str().unwrap_or_default(), turn, position));
         }
         if let Some(name) = call.pointer_mut("/function/name") {
             *name = json!(wire_name(name.as_str().unwrap_or_default()));
@@ -141,7 +143,7 @@ impl Messages<'_> {
     fn replies(&mut self, turn: usize, replies: &[ToolReply]) {
         let mut media = Vec::new();
         for (position, reply) in replies.iter().enumerate() {
-            let id = self.call_id(&reply.call_id, turn, position);
+            let id = self.call_ids.fit(&reply.call_id, turn, position);
             let (mut text, mut sent) = (output_of(reply), Vec::new());
             for part in &reply.result.parts {
                 match part {
@@ -162,11 +164,6 @@ impl Messages<'_> {
         if !media.is_empty() {
             self.push(Map::from_iter([("role".to_owned(), json!("user")), ("content".to_owned(), json!(media))]));
         }
-    }
-
-    fn call_id(&self, id: &str, turn: usize, position: usize) -> String {
-        let chars_max = self.quirks.call_id_chars_max.unwrap_or(usize::MAX);
-        IdRule { chars_max, is_word: false }.fit(id, turn, position)
     }
 }
 

@@ -31,7 +31,7 @@ fn body_for(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value 
 pub(in crate::chat) fn unchecked(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value {
     let quirks = quirks(vendor);
     let prompt = Prompt { system: None, messages, tools };
-    let exchange = ChatExchange { prompt, model: "m", quirks, output_tokens_max: None, delivery: Delivery::Streamed };
+    let exchange = ChatExchange::new(prompt, "m", quirks, None, Delivery::Streamed);
     encode(&exchange, &quirks.media).0
 }
 
@@ -64,13 +64,7 @@ fn the_schemas_refuse_what_they_should() {
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
     let quirks = quirks("openai");
-    let exchange = ChatExchange {
-        prompt,
-        model: "gpt-x",
-        quirks,
-        output_tokens_max: NonZeroU32::new(99),
-        delivery: Delivery::Streamed,
-    };
+    let exchange = ChatExchange::new(prompt, "gpt-x", quirks, NonZeroU32::new(99), Delivery::Streamed);
     let body = encode(&exchange, &quirks.media).0;
     schema::check(schema::OPENAI, &body);
     assert_eq!(
@@ -89,17 +83,8 @@ fn a_plain_question_is_a_plain_request() {
 fn compatible_servers_get_the_older_name_of_the_output_limit() {
     let prompt = Prompt { system: None, messages: &[Message::user("hi")], tools: &[] };
     let quirks = quirks("ollama");
-    let body = encode(
-        &ChatExchange {
-            prompt,
-            model: "m",
-            quirks,
-            output_tokens_max: NonZeroU32::new(9),
-            delivery: Delivery::Streamed,
-        },
-        &quirks.media,
-    )
-    .0;
+    let exchange = ChatExchange::new(prompt, "m", quirks, NonZeroU32::new(9), Delivery::Streamed);
+    let body = encode(&exchange, &quirks.media).0;
     schema::check(schema::COMPATIBLE, &body);
     assert_eq!(body["max_tokens"], json!(9));
 }
