@@ -301,8 +301,11 @@ impl<D: Decode> Reading<D> {
         match &mut self.form {
             Form::Unknown(_) => Ok(()),
             Form::Events(parser) => {
-                let mut events = Vec::new();
+                let (is_one_value, mut events) = (parser.is_one_value(), Vec::new());
                 parser.finish(&mut events).map_err(|e| Failed::bad_response(e.to_string()))?;
+                if let ([event], true) = (events.as_slice(), is_one_value) {
+                    return self.decoder.whole(&json_of(&event.data)?, out);
+                }
                 read_events(&mut self.decoder, &events, out).map(|_| ())
             }
             Form::Json(body) => {
@@ -310,12 +313,15 @@ impl<D: Decode> Reading<D> {
                 if let Some(page) = html_title(&text) {
                     return Err(Failed::bad_response(format!("it is {page}; is the base URL right?")));
                 }
-                let value = json::parse(&text)
-                    .map_err(|e| Failed::bad_response(format!("it is neither a stream of events nor JSON: {e}")))?;
-                self.decoder.whole(&value, out)
+                self.decoder.whole(&json_of(&text)?, out)
             }
         }
     }
+}
+
+/// An answer in one JSON value.
+fn json_of(text: &str) -> Result<Value, Failed> {
+    json::parse(text).map_err(|e| Failed::bad_response(format!("it is neither a stream of events nor JSON: {e}")))
 }
 
 fn read_events(

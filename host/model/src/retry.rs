@@ -3,13 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
-use time::format_description::FormatItem;
-use time::macros::format_description;
-use time::{OffsetDateTime, PrimitiveDateTime};
-
-/// The form of HTTP dates that is still sent (RFC 9110 section 5.6.7).
-const HTTP_DATE: &[FormatItem<'_>] =
-    format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
 /// How much a wait varies by chance, so that many clients do not come back at the same moment.
 const JITTER: f64 = 0.25;
@@ -97,10 +90,9 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// The time until an HTTP date; zero when it has passed.
+/// The time until an HTTP date, in any of its three forms (RFC 9110 section 5.6.7); zero when it has passed.
 fn until(text: &str, now: SystemTime) -> Option<Duration> {
-    let date = PrimitiveDateTime::parse(text, HTTP_DATE).ok()?.assume_utc();
-    Some((date - OffsetDateTime::from(now)).try_into().unwrap_or(Duration::ZERO))
+    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -188,6 +180,10 @@ mod tests {
         assert_eq!(hints(&[("retry-after", "0.25")]), after(millis(250)));
         assert_eq!(hints(&[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]), after(millis(7000)));
         assert_eq!(hints(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), after(Duration::ZERO));
+        // The two obsolete forms, which whoever reads dates must accept (RFC 9110 section 5.6.7).
+        for date in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+            assert_eq!(hints(&[("retry-after", date)]), after(millis(7000)), "{date}");
+        }
     }
 
     #[test]
