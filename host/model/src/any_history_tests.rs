@@ -16,7 +16,7 @@ use crate::vendor::{VENDORS, Vendor, Wire};
 fn body(vendor: &'static Vendor, prompt: Prompt<'_>, media: MediaUse) -> Value {
     let (model, output_tokens_max, delivery) = ("m", None, Delivery::Streamed);
     let body = match &vendor.wire {
-        Wire::Chat(quirks) => ChatExchange { prompt, model, quirks, output_tokens_max, delivery }.encode(media),
+        Wire::Chat(quirks) => ChatExchange::new(prompt, model, quirks, output_tokens_max, delivery).encode(media),
         Wire::Responses(quirks) => {
             ResponsesExchange::new(prompt, model, quirks, output_tokens_max, delivery).encode(media)
         }

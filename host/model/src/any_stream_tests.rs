@@ -33,7 +33,7 @@ fn read_by(wire: &'static Wire, events: &[Event], whole: Option<&Value>) -> Resu
     let prompt = Prompt { system: None, messages: &[], tools: &[] };
     match wire {
         Wire::Chat(quirks) => {
-            let exchange = ChatExchange { prompt, model, quirks, output_tokens_max, delivery };
+            let exchange = ChatExchange::new(prompt, model, quirks, output_tokens_max, delivery);
             read(exchange.decoder(), events, whole)
         }
         Wire::Responses(quirks) => {
@@ -45,6 +45,47 @@ fn read_by(wire: &'static Wire, events: &[Event], whole: Option<&Value>) -> Resu
             read(exchange.decoder(), events, whole)
         }
         Wire::Gemini => read(GeminiExchange { prompt, model, output_tokens_max, delivery }.decoder(), events, whole),
+    }
+}
+
+#[test]
+fn a_character_that_a_server_cut_in_two_is_whole_on_every_wire() {
+    // Node's strings are cut by UTF-16 units; what is cut within a character is not JSON by itself.
+    const HALVES: [&str; 2] = [r"a\ud83d", r"\ude00b"];
+    let event = |data: String| Event { name: String::new(), data };
+    let events = |begin: &[&str], half: &dyn Fn(&str) -> String, end: &[&str]| -> Vec<Event> {
+        let begin = begin.iter().map(|data| (*data).to_owned());
+        let end = end.iter().map(|data| (*data).to_owned());
+        begin.chain(HALVES.map(half)).chain(end).map(event).collect()
+    };
+    for vendor in &VENDORS {
+        let events = match &vendor.wire {
+            Wire::Chat(_) => events(
+                &[],
+                &|half| format!(r#"{{"choices":[{{"delta":{{"content":"{half}"}}}}]}}"#),
+                &[r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#],
+            ),
+            Wire::Responses(_) => events(
+                &[],
+                &|half| format!(r#"{{"type":"response.output_text.delta","output_index":0,"delta":"{half}"}}"#),
+                &[r#"{"type":"response.completed","response":{"status":"completed","output":[]}}"#],
+            ),
+            Wire::Anthropic(_) => events(
+                &[r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#],
+                &|half| {
+                    let delta = format!(r#"{{"type":"text_delta","text":"{half}"}}"#);
+                    format!(r#"{{"type":"content_block_delta","index":0,"delta":{delta}}}"#)
+                },
+                &[r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#, r#"{"type":"message_stop"}"#],
+            ),
+            Wire::Gemini => events(
+                &[],
+                &|half| format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{half}"}}]}}}}]}}"#),
+                &[r#"{"candidates":[{"finishReason":"STOP"}]}"#],
+            ),
+        };
+        let reply = read_by(&vendor.wire, &events, None).map_err(|failed| failed.error.to_string());
+        assert_eq!(reply.map(|reply| reply.turn.text), Ok("a😀b".to_owned()), "{}", vendor.name);
     }
 }
 

@@ -19,10 +19,13 @@ use crate::client::{Client, Response};
 use crate::media::MediaCount;
 use crate::provider_error::{Failed, html_title};
 use crate::retry::RetryPolicy;
-use crate::sse;
+use crate::{json, sse};
 
 /// Bytes of one response. A model that writes more is caught in a loop.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of an answer that comes as one JSON value. Read, a value takes many times as much memory as its text.
+const JSON_BYTES_MAX: usize = 16 << 20;
 
 /// How long the rest of a connection is waited for after the end marker, so that it can be used again.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
@@ -115,7 +118,7 @@ pub(crate) fn ask<'a, E: Exchange + 'a>(
         queue: VecDeque::new(),
         phase: Phase::Send,
         retries: 0,
-        deadline: Instant::now(),
+        deadline: None,
         has_spoken: false,
     };
     ask.warn();
@@ -131,8 +134,8 @@ struct Ask<'a, E: Exchange> {
     queue: VecDeque<ModelEvent>,
     phase: Phase<E::Decoder>,
     retries: u32,
-    /// When the present attempt has taken too long.
-    deadline: Instant,
+    /// When the present attempt has taken too long; never, where that is beyond the end of time.
+    deadline: Option<Instant>,
     /// A part of the answer was handed on.
     has_spoken: bool,
 }
@@ -155,7 +158,7 @@ impl<E: Exchange> Ask<'_, E> {
                 Phase::Over => return None,
                 Phase::Fail(error) => return Some(Err(error)),
                 Phase::Send => {
-                    self.deadline = Instant::now() + self.client.attempt_timeout();
+                    self.deadline = Instant::now().checked_add(self.client.attempt_timeout());
                     let path = self.exchange.path();
                     let sent = self.client.post(&path, self.body.json.clone());
                     let response = in_time(self.client, self.deadline, sent).await;
@@ -213,9 +216,10 @@ impl<E: Exchange> Ask<'_, E> {
 /// The step, if it ends before the attempt has taken too long.
 async fn in_time<T>(
     client: &Client,
-    deadline: Instant,
+    deadline: Option<Instant>,
     step: impl Future<Output = Result<T, Failed>>,
 ) -> Result<T, Failed> {
+    let Some(deadline) = deadline else { return step.await };
     let too_slow = ModelError::TooSlow { seconds: client.attempt_timeout().as_secs() };
     tokio::time::timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Failed::for_now(too_slow)))
 }
@@ -272,6 +276,9 @@ impl<D: Decode> Reading<D> {
                 Ok(progress)
             }
             Form::Json(body) => {
+                if body.len().saturating_add(chunk.len()) > JSON_BYTES_MAX {
+                    return Err(Failed::bad_response(format!("it is a JSON value longer than {JSON_BYTES_MAX} bytes")));
+                }
                 body.extend_from_slice(chunk);
                 Ok(Progress::More)
             }
@@ -294,8 +301,11 @@ impl<D: Decode> Reading<D> {
         match &mut self.form {
             Form::Unknown(_) => Ok(()),
             Form::Events(parser) => {
-                let mut events = Vec::new();
+                let (is_one_value, mut events) = (parser.is_one_value(), Vec::new());
                 parser.finish(&mut events).map_err(|e| Failed::bad_response(e.to_string()))?;
+                if let ([event], true) = (events.as_slice(), is_one_value) {
+                    return self.decoder.whole(&json_of(&event.data)?, out);
+                }
                 read_events(&mut self.decoder, &events, out).map(|_| ())
             }
             Form::Json(body) => {
@@ -303,12 +313,15 @@ impl<D: Decode> Reading<D> {
                 if let Some(page) = html_title(&text) {
                     return Err(Failed::bad_response(format!("it is {page}; is the base URL right?")));
                 }
-                let value = serde_json::from_str(&text)
-                    .map_err(|e| Failed::bad_response(format!("it is neither a stream of events nor JSON: {e}")))?;
-                self.decoder.whole(&value, out)
+                self.decoder.whole(&json_of(&text)?, out)
             }
         }
     }
+}
+
+/// An answer in one JSON value.
+fn json_of(text: &str) -> Result<Value, Failed> {
+    json::parse(text).map_err(|e| Failed::bad_response(format!("it is neither a stream of events nor JSON: {e}")))
 }
 
 fn read_events(

@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{StatusCode, redirect};
 use tokio::time::timeout;
 use toolcell_agent::ModelError;
 
 use crate::base_url::BaseUrl;
-use crate::environment::ConfigError;
+use crate::environment::{ConfigError, check_secrecy};
 use crate::key::ApiKey;
 use crate::provider::HttpOptions;
 use crate::provider_error::{Failed, ProviderError, shorten};
@@ -18,6 +18,9 @@ use crate::vendor::Vendor;
 
 /// Bytes of a failed response that are read; its words stand at its beginning.
 const ERROR_BODY_BYTES_MAX: usize = 64 << 10;
+
+/// How long the body of a failed response is read. Its status has said what matters.
+const ERROR_BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A provider's address and key, and the connections to it.
 #[derive(Debug)]
@@ -40,12 +43,14 @@ impl Client {
         options: &HttpOptions,
     ) -> Result<Self, ConfigError> {
         let key_variable = vendor.key.variable;
-        if key.is_some() && base_url.is_plain() && !base_url.is_loopback() {
-            return Err(ConfigError::KeyInClear { origin: base_url.origin(), variable: key_variable });
+        if key.is_some() {
+            check_secrecy(&base_url, key_variable)?;
         }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
+        // Without this header a server may compress (RFC 9110 section 12.5.3), and a compressed stream comes in lumps.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.extend(vendor.wire.headers());
         if let Some(key) = &key {
             let (name, scheme) = vendor.wire.key_header();
@@ -73,7 +78,11 @@ impl Client {
         let response = sent.map_err(|source| self.unreachable(source))?;
         let status = response.status();
         let response = Response { inner: response, idle_timeout: self.idle_timeout };
-        if status.is_success() { Ok(response) } else { Err(self.refused(status, response).await) }
+        match response.compression() {
+            _ if !status.is_success() => Err(self.refused(status, response).await),
+            Some(words) => Err(self.clean(Failed::bad_response(words))),
+            None => Ok(response),
+        }
     }
 
     /// The failure without the key and with its words shortened.
@@ -92,8 +101,11 @@ impl Client {
         let headers = response.inner.headers();
         let hints = RetryHints::read(headers, SystemTime::now());
         let location = headers.get(LOCATION).and_then(|value| value.to_str().ok()).map(|text| self.without_key(text));
-        let body = response.beginning(ERROR_BODY_BYTES_MAX).await;
-        let mut failed = self.clean(ProviderError::from_body(&body).classify(status.as_u16(), hints));
+        let error = match response.compression() {
+            Some(message) => ProviderError { message, ..ProviderError::default() },
+            None => ProviderError::from_body(&response.beginning().await),
+        };
+        let mut failed = self.clean(error.classify(status.as_u16(), hints));
         let hint = match (status.as_u16(), location) {
             (300..=399, Some(location)) => {
                 Some(format!("it redirects to {}; is the base URL right?", shorten(&location)))
@@ -146,14 +158,28 @@ impl Response {
         }
     }
 
-    /// The first bytes of the body, as far as they come.
-    async fn beginning(&mut self, bytes_max: usize) -> Vec<u8> {
+    /// What is wrong with a body that is compressed: nothing here can read it.
+    fn compression(&self) -> Option<String> {
+        let values = self.inner.headers().get_all(CONTENT_ENCODING);
+        let codings: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        let codings = codings.join(", ");
+        let is_plain = codings.split(',').all(|coding| matches!(coding.trim(), "" | "identity"));
+        (!is_plain).then(|| format!("its body is compressed ({codings}), which was not asked for"))
+    }
+
+    /// The first bytes of the body, as far as they come while one waits for the words of a failure.
+    async fn beginning(&mut self) -> Vec<u8> {
         let mut body = Vec::new();
-        while body.len() < bytes_max {
-            let Ok(Some(chunk)) = self.chunk().await else { break };
-            body.extend_from_slice(&chunk);
-        }
-        body.truncate(bytes_max);
+        let time_max = self.idle_timeout.min(ERROR_BODY_TIME_MAX);
+        let read = async {
+            while body.len() < ERROR_BODY_BYTES_MAX {
+                let Ok(Some(chunk)) = self.chunk().await else { break };
+                body.extend_from_slice(&chunk);
+            }
+        };
+        // What has come by then has to do.
+        let _ = timeout(time_max, read).await;
+        body.truncate(ERROR_BODY_BYTES_MAX);
         body
     }
 }

@@ -10,20 +10,29 @@ pub(crate) const NO_OUTPUT: &str = "(no output)";
 
 /// Which ids of calls a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct IdRule {
-    /// The longest id, in characters.
-    pub(crate) chars_max: usize,
-    /// Whether it may hold nothing but ASCII letters, digits, `_` and `-`.
-    pub(crate) is_word: bool,
+pub(crate) enum IdRule {
+    /// Those of at most so many characters.
+    Chars(usize),
+    /// Those of ASCII letters, digits, `_` and `-`.
+    Word,
+    /// Those of exactly nine ASCII letters and digits, as the templates of Mistral's models demand.
+    Nine,
 }
 
 impl IdRule {
     /// The id itself where the provider accepts it; otherwise one that is made of the call's place in the conversation,
     /// so that the call and its result get the same. `turn` is the index of the assistant's message.
     pub(crate) fn fit(self, id: &str, turn: usize, position: usize) -> String {
-        let fits =
-            !id.is_empty() && id.chars().count() <= self.chars_max && (!self.is_word || id.chars().all(is_word_char));
-        if fits { id.to_owned() } else { format!("call_{turn}_{position}") }
+        let fits = match self {
+            Self::Chars(chars_max) => id.chars().count() <= chars_max,
+            Self::Word => id.chars().all(is_word_char),
+            Self::Nine => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+        };
+        match self {
+            _ if fits && !id.is_empty() => id.to_owned(),
+            Self::Chars(_) | Self::Word => format!("call_{turn}_{position}"),
+            Self::Nine => format!("{:05}{:04}", turn % 100_000, position % 10_000),
+        }
     }
 }
 
@@ -73,4 +82,29 @@ pub(crate) fn push_line(text: &mut String, line: &str) {
 
 fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_stays_where_it_fits_and_else_tells_its_place() {
+        for (rule, id, fitted) in [
+            (IdRule::Chars(3), "äöü", "äöü"),
+            (IdRule::Chars(3), "abcd", "call_7_2"),
+            (IdRule::Chars(3), "", "call_7_2"),
+            (IdRule::Word, "a_-9", "a_-9"),
+            (IdRule::Word, "a.b", "call_7_2"),
+            (IdRule::Word, "", "call_7_2"),
+            (IdRule::Nine, "aB3dE6gH9", "aB3dE6gH9"),
+            (IdRule::Nine, "call_abcd", "000070002"),
+            (IdRule::Nine, "aB3dE6gH", "000070002"),
+            (IdRule::Nine, "aB3dE6gH9x", "000070002"),
+            (IdRule::Nine, "", "000070002"),
+        ] {
+            assert_eq!(rule.fit(id, 7, 2), fitted, "{rule:?} {id}");
+        }
+        assert_eq!(IdRule::Nine.fit("", usize::MAX, usize::MAX).len(), 9);
+    }
 }

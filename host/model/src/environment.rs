@@ -44,7 +44,7 @@ pub enum ConfigError {
     )]
     NoProvider,
     /// No vendor has that name.
-    #[error("there is no provider \"{name}\": use one of {known}, or give --base-url", known = vendor_names())]
+    #[error("there is no provider \"{name}\": use one of {known}, or give a base URL", known = vendor_names())]
     UnknownVendor {
         /// What was asked for.
         name: String,
@@ -58,7 +58,7 @@ pub enum ConfigError {
         variable: &'static str,
     },
     /// No model is named, and the vendor has no default.
-    #[error("no model is named for {vendor}: add --model NAME or set TOOLCELL_MODEL; {models} shows which there are")]
+    #[error("no model is named for {vendor}: name one or set TOOLCELL_MODEL; {models} shows which there are")]
     NoModel {
         /// The vendor.
         vendor: &'static str,
@@ -67,7 +67,7 @@ pub enum ConfigError {
     },
     /// The vendor is whoever serves its wire, and nothing says where.
     #[error(
-        "{vendor} has no usual address: add --base-url URL{or_variable}",
+        "{vendor} has no usual address: give its base URL{or_variable}",
         or_variable = variable.map(|name| format!(" or set {name}")).unwrap_or_default()
     )]
     NoBaseUrl {
@@ -111,7 +111,8 @@ pub enum ConfigError {
 /// Finds a provider. `environment` is asked for variables; an empty one counts as unset.
 ///
 /// In this order: the vendor that was named; the owner of the address that was given; the owner of the address in
-/// `OPENAI_BASE_URL`; the vendor in front of the model's name; the first vendor whose key is set. It is reached at the
+/// `OPENAI_BASE_URL`; the vendor in front of the model's name; the first vendor whose key is set, in [`KeyUse::variable`](crate::KeyUse::variable)
+/// before [`KeyUse::preferred`](crate::KeyUse::preferred). It is reached at the
 /// address that was given, else where its own variable says ([`Vendor::address`]), else at its usual address; its key
 /// goes there and nowhere else.
 ///
@@ -128,9 +129,7 @@ pub fn provider_from_environment(
 fn resolve(options: &ModelOptions, variable: &dyn Fn(&str) -> Option<String>) -> Result<ProviderOptions, ConfigError> {
     let model = options.model.clone().or_else(|| variable("TOOLCELL_MODEL"));
     let Choice { vendor, base_url, model } = choose(options, model, variable)?;
-    let key = variable(vendor.key.variable)
-        .map(|text| ApiKey::new(&text).map_err(|reason| ConfigError::BadKey { variable: vendor.key.variable, reason }))
-        .transpose()?;
+    let key = key_of(vendor, &base_url, variable)?;
     if key.is_none() && vendor.key.is_required {
         return Err(ConfigError::NoKey { vendor: vendor.name, variable: vendor.key.variable });
     }
@@ -140,6 +139,26 @@ fn resolve(options: &ModelOptions, variable: &dyn Fn(&str) -> Option<String>) ->
     let ModelOptions { output_tokens_max, context_tokens, delivery, ref http, .. } = *options;
     let http = http.clone();
     Ok(ProviderOptions { vendor, base_url, key, model, output_tokens_max, context_tokens, delivery, http })
+}
+
+/// The vendor's key, where one is set and may go to that address.
+fn key_of(
+    vendor: &Vendor,
+    base_url: &BaseUrl,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<ApiKey>, ConfigError> {
+    let Some((name, text)) = vendor.key.variables().find_map(|name| Some((name, variable(name)?))) else {
+        return Ok(None);
+    };
+    let key = ApiKey::new(&text).map_err(|reason| ConfigError::BadKey { variable: name, reason })?;
+    check_secrecy(base_url, name)?;
+    Ok(Some(key))
+}
+
+/// Refuses an address to which the key in that variable would travel unencrypted.
+pub(crate) fn check_secrecy(base_url: &BaseUrl, variable: &'static str) -> Result<(), ConfigError> {
+    let is_secret = !base_url.is_plain() || base_url.is_loopback();
+    if is_secret { Ok(()) } else { Err(ConfigError::KeyInClear { origin: base_url.origin(), variable }) }
 }
 
 struct Choice {
@@ -153,7 +172,7 @@ fn choose(
     model: Option<String>,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Choice, ConfigError> {
-    let given = options.base_url.as_deref().map(|text| parse_url(text, "--base-url")).transpose()?;
+    let given = options.base_url.as_deref().map(|text| parse_url(text, "the options")).transpose()?;
     let named = options.vendor.as_deref().map(named_vendor).transpose()?;
     match (named, given) {
         (Some(vendor), Some(base_url)) => return Ok(Choice { vendor, base_url, model }),
@@ -165,7 +184,7 @@ fn choose(
         let base_url = parse_url(&text, "OPENAI_BASE_URL")?;
         return Ok(Choice { vendor: vendor_by_url(&base_url), base_url, model });
     }
-    let has_key = |vendor: &Vendor| variable(vendor.key.variable).is_some();
+    let has_key = |vendor: &Vendor| vendor.key.variables().any(|name| variable(name).is_some());
     if let Some((vendor, name)) = model.as_deref().and_then(split_model) {
         // OpenRouter's names of models begin with their vendor, too; its key alone says that one of those is meant.
         let is_routed = vendor.key.is_required && !has_key(vendor) && vendor_by_name("openrouter").is_some_and(has_key);
@@ -173,8 +192,11 @@ fn choose(
             return at_its_address(vendor, Some(name.to_owned()), variable);
         }
     }
-    let first = VENDORS.iter().find(|vendor| vendor.key.is_required && has_key(vendor));
-    first.map_or(Err(ConfigError::NoProvider), |vendor| at_its_address(vendor, model, variable))
+    let has_own_key = |vendor: &Vendor| variable(vendor.key.variable).is_some();
+    let first = |has_key: &dyn Fn(&Vendor) -> bool| VENDORS.iter().find(|one| one.key.is_required && has_key(one));
+    first(&has_own_key)
+        .or_else(|| first(&has_key))
+        .map_or(Err(ConfigError::NoProvider), |vendor| at_its_address(vendor, model, variable))
 }
 
 /// A vendor where its variable says, or at its usual address.

@@ -46,7 +46,7 @@ fn a_key_tells_the_vendor() {
     assert_eq!(find(&options("gpt-x", ""), &[OPENAI]), ok("openai", "https://api.openai.com/v1", "gpt-x", Key::Sent));
     assert_eq!(
         find(&options("", ""), &[OPENAI]).unwrap_err(),
-        "no model is named for openai: add --model NAME or set TOOLCELL_MODEL; \
+        "no model is named for openai: name one or set TOOLCELL_MODEL; \
          https://developers.openai.com/api/docs/models shows which there are"
     );
 }
@@ -71,7 +71,7 @@ fn a_local_server_needs_an_address_and_a_model_but_no_key() {
     assert_eq!(find(&options("ollama/llama3.2", ""), &[]), ok("ollama", ollama, "llama3.2", Key::None));
     assert_eq!(
         find(&options("", ollama), &[]).unwrap_err(),
-        "no model is named for ollama: add --model NAME or set TOOLCELL_MODEL; `ollama list` shows which there are"
+        "no model is named for ollama: name one or set TOOLCELL_MODEL; `ollama list` shows which there are"
     );
 }
 
@@ -120,7 +120,7 @@ fn a_vendor_can_be_named() {
     assert_eq!(
         find(&named("acme"), &[]).unwrap_err(),
         "there is no provider \"acme\": use one of openai, openai-responses, anthropic, gemini, openrouter, deepseek, ollama, \
-         ollama-responses, lmstudio, llamacpp, llamacpp-responses, vllm, anthropic-compatible, or give --base-url"
+         ollama-responses, lmstudio, llamacpp, llamacpp-responses, vllm, anthropic-compatible, or give a base URL"
     );
 }
 
@@ -161,7 +161,7 @@ fn a_slash_in_a_models_name_is_not_always_a_vendor() {
 fn what_cannot_be_used_is_named_by_where_it_came_from() {
     assert_eq!(
         find(&options("m", "localhost:11434"), &[]).unwrap_err(),
-        "the base URL from --base-url cannot be used: it must begin with http:// or https://"
+        "the base URL from the options cannot be used: it must begin with http:// or https://"
     );
     assert_eq!(
         find(&options("", ""), &[("OPENAI_BASE_URL", "https://me:secret@example.org")]).unwrap_err(),
@@ -198,7 +198,7 @@ fn a_server_of_anthropic_messages_is_named_with_its_address() {
 
 #[test]
 fn a_vendor_that_anyone_may_be_is_refused_without_an_address() {
-    let words = "anthropic-compatible has no usual address: add --base-url URL or set ANTHROPIC_BASE_URL";
+    let words = "anthropic-compatible has no usual address: give its base URL or set ANTHROPIC_BASE_URL";
     let named = ModelOptions { vendor: Some("anthropic-compatible".into()), ..options("m", "") };
     assert_eq!(find(&named, &[]).unwrap_err(), words);
     assert_eq!(find(&options("anthropic-compatible/m", ""), &[]).unwrap_err(), words);
@@ -206,6 +206,8 @@ fn a_vendor_that_anyone_may_be_is_refused_without_an_address() {
     for (vendor, name) in [(anyone, "anthropic-compatible"), (&CUSTOM_VENDOR, "custom")] {
         let refused = ProviderOptions::new(vendor, "m").unwrap_err();
         assert!(matches!(refused, ConfigError::NoBaseUrl { vendor, .. } if vendor == name), "{refused}");
+        // A program has options, but not those of the command line.
+        assert!(!refused.to_string().contains("--"), "{refused}");
         let base_url = BaseUrl::parse("http://localhost:8080/v1").unwrap();
         assert!(Provider::new(ProviderOptions::at(base_url, vendor, "m")).is_ok());
     }
@@ -233,7 +235,7 @@ fn a_named_vendor_is_reached_where_its_variable_says() {
     }
     // An empty text where an address should be is a slip, and no reason to send the key elsewhere.
     let empty = ModelOptions { base_url: Some(String::new()), ..named("openai") };
-    assert!(find(&empty, &[OPENAI]).unwrap_err().starts_with("the base URL from --base-url cannot be used"));
+    assert!(find(&empty, &[OPENAI]).unwrap_err().starts_with("the base URL from the options cannot be used"));
     // OpenAI's variable is of no business to others.
     let anthropic = ("ANTHROPIC_API_KEY", "sk-ant-1234");
     assert_eq!(
@@ -264,12 +266,47 @@ fn a_variable_of_an_sdk_that_adds_the_version_itself_means_the_same_here() {
     assert_eq!(find(&typed, &[anthropic]).unwrap().1, "https://g.example.org/messages-api");
 }
 
+#[test]
+fn googles_two_variables_count_in_the_order_of_its_sdk() {
+    let (google, gemini) = (("GOOGLE_API_KEY", "key-google-1"), ("GEMINI_API_KEY", "key-gemini-1"));
+    let key = |environment: &[(&str, &str)]| {
+        let variable =
+            |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, key)| (*key).to_owned());
+        let found = resolve(&options("gemini/m", ""), &variable).unwrap();
+        found.key
+    };
+    assert_eq!(key(&[google]), ApiKey::new(google.1).ok());
+    assert_eq!(key(&[gemini]), ApiKey::new(gemini.1).ok());
+    assert_eq!(key(&[gemini, google]), ApiKey::new(google.1).ok());
+    let home = "https://generativelanguage.googleapis.com/v1beta";
+    assert_eq!(find(&options("m", ""), &[google]), ok("gemini", home, "m", Key::Sent));
+    // What is wrong with a key is said of the variable that it is in.
+    assert_eq!(
+        find(&options("gemini/m", ""), &[gemini, ("GOOGLE_API_KEY", "two words")]).unwrap_err(),
+        "GOOGLE_API_KEY does not hold a key: a key is one line of visible ASCII characters without spaces"
+    );
+    let plain = ModelOptions { vendor: Some("gemini".into()), ..options("m", "http://gateway.example.org/v1beta") };
+    assert_eq!(
+        find(&plain, &[google]).unwrap_err(),
+        "the key in GOOGLE_API_KEY would travel unencrypted to http://gateway.example.org: use an https address, or \
+         unset GOOGLE_API_KEY if that server needs no key"
+    );
+}
+
+#[test]
+fn a_key_that_may_be_for_something_else_of_google_chooses_no_vendor_before_others() {
+    let (google, openrouter) = (("GOOGLE_API_KEY", "key-google-1"), ("OPENROUTER_API_KEY", "sk-or-1"));
+    assert_eq!(find(&options("m", ""), &[google, openrouter]).unwrap().0, "openrouter");
+    assert_eq!(find(&options("m", ""), &[google, openrouter, ("GEMINI_API_KEY", "key-gemini-1")]).unwrap().0, "gemini");
+}
+
 /// Variables that hold keys, and the variable that says where each goes.
-const KEYS: [(&str, Option<&str>); 11] = [
+const KEYS: [(&str, Option<&str>); 12] = [
     ("OPENAI_API_KEY", Some("OPENAI_BASE_URL")),
     ("ANTHROPIC_API_KEY", Some("ANTHROPIC_BASE_URL")),
     ("ANTHROPIC_AUTH_TOKEN", Some("ANTHROPIC_BASE_URL")),
     ("GEMINI_API_KEY", Some("GOOGLE_GEMINI_BASE_URL")),
+    ("GOOGLE_API_KEY", Some("GOOGLE_GEMINI_BASE_URL")),
     ("OPENROUTER_API_KEY", None),
     ("DEEPSEEK_API_KEY", None),
     ("OLLAMA_API_KEY", None),
@@ -306,7 +343,7 @@ proptest! {
         let Ok(found) = resolve(&options, &variable) else { return Ok(()) };
         let Some(key) = found.key else { return Ok(()) };
         let (name, address) = KEYS.iter().find(|(name, _)| ApiKey::new(&key_of(name)).unwrap() == key).unwrap();
-        prop_assert_eq!(*name, found.vendor.key.variable);
+        prop_assert!(found.vendor.key.variables().any(|own| own == *name), "{name}");
         let there = typed.map(str::to_owned).or_else(|| address.and_then(variable));
         let host = |url: &str| BaseUrl::parse(url).unwrap().origin();
         let home = || found.vendor.base_url.unwrap().to_owned();

@@ -35,6 +35,7 @@ mod client;
 mod echo;
 mod environment;
 mod gemini;
+mod json;
 mod key;
 mod media;
 mod provider;

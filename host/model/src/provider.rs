@@ -31,6 +31,8 @@ pub struct Provider {
     client: Client,
     /// The model does not give its encrypted reasoning; it is asked for that once.
     refuses_reasoning: AtomicBool,
+    /// The model takes no other ids of calls than those of Mistral's form; others are tried once.
+    wants_nine_char_ids: AtomicBool,
 }
 
 /// What a [`Provider`] is made of.
@@ -125,6 +127,7 @@ impl Provider {
             retry: http.retry,
             client,
             refuses_reasoning: AtomicBool::new(false),
+            wants_nine_char_ids: AtomicBool::new(false),
         })
     }
 
@@ -163,7 +166,8 @@ impl Model for Provider {
                 ask(&self.client, &self.retry, exchange)
             }
             Wire::Chat(quirks) => {
-                let exchange = ChatExchange { prompt, model: &self.model, quirks, output_tokens_max, delivery };
+                let exchange = ChatExchange::new(prompt, &self.model, quirks, output_tokens_max, delivery)
+                    .remembering(&self.wants_nine_char_ids);
                 ask(&self.client, &self.retry, exchange)
             }
             Wire::Gemini => {

@@ -10,9 +10,6 @@ use crate::retry::{Retry, RetryHints};
 /// Characters of a provider's words that are shown. An HTML page or an echoed request says no more than its beginning.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// Characters of an event that are quoted when it cannot be read.
-const QUOTE_CHARS_MAX: usize = 80;
-
 /// Codes and types of a spent budget: HTTP 429 like a rate limit, but waiting does not help.
 const BUDGET_CODES: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
@@ -120,10 +117,10 @@ impl Failed {
         Self::for_good(ModelError::BadResponse { message: message.into() })
     }
 
-    /// An event of a stream that is not JSON.
+    /// An event of a stream that is not JSON. It is quoted whole: only where the key was taken out of a text may the
+    /// text be cut, or a part of the key would stay.
     pub(crate) fn not_json(error: &serde_json::Error, data: &str) -> Self {
-        let begin: String = data.chars().take(QUOTE_CHARS_MAX).collect();
-        Self::bad_response(format!("an event is not JSON ({error}): {begin}"))
+        Self::bad_response(format!("an event is not JSON ({error}): {data}"))
     }
 
     /// Whether the provider may have refused the media of the request rather than the request.
@@ -167,7 +164,9 @@ impl ProviderError {
 
     fn read(error: &Value) -> Self {
         let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        let number = error.get("code").and_then(Value::as_u64).or_else(|| error.get("status")?.as_u64());
+        // Gateways write the number as a text, too.
+        let number = |key: &str| error.get(key)?.as_u64().or_else(|| text(key)?.parse().ok());
+        let number = number("code").or_else(|| number("status"));
         let codes = ["code", "type", "status"].into_iter().filter_map(text).chain(detail_codes(error));
         let codes: Vec<_> = codes.map(str::to_ascii_lowercase).collect();
         let is_code = |code: &str| codes.iter().any(|own| own == code);
@@ -282,7 +281,9 @@ fn is_given(value: &Value) -> bool {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
         Value::Object(object) => !object.is_empty(),
-        _ => true,
+        Value::Array(list) => !list.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Bool(true) => true,
     }
 }
 

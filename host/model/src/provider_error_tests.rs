@@ -191,3 +191,18 @@ fn a_refused_pdf_and_a_limit_of_output_beyond_the_context_are_recognised() {
     let too_long = failed("input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000");
     assert!(matches!(too_long.error, ModelError::ContextTooLong { .. }));
 }
+
+#[test]
+fn a_status_that_is_written_as_a_text_is_a_status() {
+    for error in [json!({"code": "401", "message": "m"}), json!({"status": "401", "message": "m"})] {
+        assert_eq!(found(json!({"error": error})).0, Some(401));
+    }
+    assert_eq!(found(json!({"error": {"code": "7", "message": "m"}})).0, None);
+}
+
+#[test]
+fn a_failure_that_says_nothing_is_none() {
+    for nothing in [json!(null), json!(false), json!(""), json!({}), json!([]), json!(0)] {
+        assert_eq!(ProviderError::find(&json!({"choices": [], "error": nothing})), None, "{nothing}");
+    }
+}

@@ -3,13 +3,6 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
-use time::format_description::FormatItem;
-use time::macros::format_description;
-use time::{OffsetDateTime, PrimitiveDateTime};
-
-/// The form of HTTP dates that is still sent (RFC 9110 section 5.6.7).
-const HTTP_DATE: &[FormatItem<'_>] =
-    format_description!("[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT");
 
 /// How much a wait varies by chance, so that many clients do not come back at the same moment.
 const JITTER: f64 = 0.25;
@@ -58,13 +51,18 @@ impl RetryPolicy {
         }
         match after.filter(|after| !after.is_zero()) {
             // Never earlier than the provider asked for.
-            Some(after) => (after <= self.retry_after_max).then(|| after.mul_f64(1.0 + chance * JITTER)),
+            Some(after) => (after <= self.retry_after_max).then(|| scaled(after, 1.0 + chance * JITTER)),
             None => {
                 let doubled = self.wait_first.saturating_mul(1_u32.checked_shl(number).unwrap_or(u32::MAX));
-                Some(doubled.min(self.wait_max).mul_f64(1.0 - chance * JITTER))
+                Some(scaled(doubled.min(self.wait_max), 1.0 - chance * JITTER))
             }
         }
     }
+}
+
+/// A wait that is longer or shorter by a factor; as it is where the product is no time that can be written down.
+fn scaled(wait: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(wait.as_secs_f64() * factor).unwrap_or(wait)
 }
 
 /// What the headers of a failure say about trying again.
@@ -92,10 +90,9 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// The time until an HTTP date; zero when it has passed.
+/// The time until an HTTP date, in any of its three forms (RFC 9110 section 5.6.7); zero when it has passed.
 fn until(text: &str, now: SystemTime) -> Option<Duration> {
-    let date = PrimitiveDateTime::parse(text, HTTP_DATE).ok()?.assume_utc();
-    Some((date - OffsetDateTime::from(now)).try_into().unwrap_or(Duration::ZERO))
+    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -137,6 +134,20 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_time_is_a_time_like_others() {
+        let policy = RetryPolicy {
+            wait_first: Duration::MAX,
+            wait_max: Duration::MAX,
+            retry_after_max: Duration::MAX,
+            ..RetryPolicy::default()
+        };
+        for chance in [0.0, 0.5, 1.0] {
+            assert!(policy.wait(1, LATER, chance).unwrap() >= Duration::MAX / 2);
+            assert_eq!(policy.wait(0, Retry::Later(Some(Duration::MAX)), chance), Some(Duration::MAX));
+        }
+    }
+
+    #[test]
     fn retries_end() {
         assert!(RetryPolicy::default().wait(2, LATER, 0.0).is_some());
         assert_eq!(RetryPolicy::default().wait(3, LATER, 0.0), None);
@@ -169,6 +180,10 @@ mod tests {
         assert_eq!(hints(&[("retry-after", "0.25")]), after(millis(250)));
         assert_eq!(hints(&[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]), after(millis(7000)));
         assert_eq!(hints(&[("retry-after", "Sun, 06 Nov 1994 08:49:00 GMT")]), after(Duration::ZERO));
+        // The two obsolete forms, which whoever reads dates must accept (RFC 9110 section 5.6.7).
+        for date in ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+            assert_eq!(hints(&[("retry-after", date)]), after(millis(7000)), "{date}");
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Parser {
     after_return: bool,
     /// The first line was seen, so no byte order mark can follow.
     begun: bool,
+    /// An event was given away.
+    has_given: bool,
 }
 
 impl Parser {
@@ -64,6 +66,13 @@ impl Parser {
             }
         }
         self.extend_line(bytes)
+    }
+
+    /// Whether all that came is the beginning of one bare JSON value: then it may be no stream at all. `finish` gives it
+    /// as an event.
+    pub(crate) fn is_one_value(&self) -> bool {
+        let begins = |line: &[u8]| line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).starts_with(b"{");
+        !self.has_given && (self.is_bare || !self.has_data && begins(&self.line))
     }
 
     /// Takes the end of the stream, and adds an event that was not yet ended.
@@ -128,6 +137,7 @@ impl Parser {
         let event = mem::take(&mut self.event);
         self.is_bare = false;
         if mem::take(&mut self.has_data) {
+            self.has_given = true;
             events.push(event);
         }
     }

@@ -39,13 +39,17 @@ pub struct AddressVariable {
     pub version: &'static str,
 }
 
-/// Read by OpenAI's SDK (<https://github.com/openai/openai-python>), and by most programs that speak its wires.
+/// Read by OpenAI's SDKs (`src/openai/_client.py` in <https://github.com/openai/openai-python>, `src/client.ts` in
+/// <https://github.com/openai/openai-node>), which take it as it is, and by most programs that speak its wires.
 const OPENAI_ADDRESS: AddressVariable = AddressVariable { variable: "OPENAI_BASE_URL", version: "" };
 
-/// Read by Anthropic's SDK (<https://github.com/anthropics/anthropic-sdk-python>), which asks `/v1/messages` below it.
+/// Read by Anthropic's SDK (`src/anthropic/_client.py` in <https://github.com/anthropics/anthropic-sdk-python>), which
+/// asks `/v1/messages` below it.
 const ANTHROPIC_ADDRESS: AddressVariable = AddressVariable { variable: "ANTHROPIC_BASE_URL", version: "/v1" };
 
-/// Read by Google's SDK (<https://github.com/googleapis/python-genai>), which asks `/v1beta/models/…` below it.
+/// Read by Google's SDKs (`google/genai/_base_url.py` in <https://github.com/googleapis/python-genai>,
+/// `src/node/node_client.ts` in <https://github.com/googleapis/js-genai>), which ask `/v1beta/models/…` below it. Their
+/// `GOOGLE_VERTEX_BASE_URL` is for another service.
 const GEMINI_ADDRESS: AddressVariable = AddressVariable { variable: "GOOGLE_GEMINI_BASE_URL", version: "/v1beta" };
 
 /// Whether a vendor wants a key, and where it is found.
@@ -53,8 +57,18 @@ const GEMINI_ADDRESS: AddressVariable = AddressVariable { variable: "GOOGLE_GEMI
 pub struct KeyUse {
     /// The environment variable that customarily holds it.
     pub variable: &'static str,
+    /// A variable that the vendor's own SDK reads besides, and whose key it prefers when both are set. It may hold a key
+    /// for something else of the same company, so it makes no vendor the chosen one while another has its own key.
+    pub preferred: Option<&'static str>,
     /// Whether it does nothing without.
     pub is_required: bool,
+}
+
+impl KeyUse {
+    /// The variables in the order in which they count.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> {
+        self.preferred.into_iter().chain([self.variable])
+    }
 }
 
 /// A wire format, with a vendor's peculiarities in it.
@@ -103,7 +117,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "openai",
         base_url: Some("https://api.openai.com/v1"),
         address: Some(OPENAI_ADDRESS),
-        key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
+        key: KeyUse { variable: "OPENAI_API_KEY", preferred: None, is_required: true },
         wire: Wire::Chat(ChatQuirks {
             output_limit_key: "max_completion_tokens",
             reasoning: ReasoningEcho::Dropped,
@@ -119,7 +133,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "openai",
         base_url: Some("https://api.openai.com/v1"),
         address: Some(OPENAI_ADDRESS),
-        key: KeyUse { variable: "OPENAI_API_KEY", is_required: true },
+        key: KeyUse { variable: "OPENAI_API_KEY", preferred: None, is_required: true },
         wire: Wire::Responses(ResponsesQuirks::OPENAI),
         default_model: None,
         models: "https://developers.openai.com/api/docs/models",
@@ -129,7 +143,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "anthropic",
         base_url: Some("https://api.anthropic.com/v1"),
         address: Some(ANTHROPIC_ADDRESS),
-        key: KeyUse { variable: "ANTHROPIC_API_KEY", is_required: true },
+        key: KeyUse { variable: "ANTHROPIC_API_KEY", preferred: None, is_required: true },
         wire: Wire::Anthropic(AnthropicQuirks::ANTHROPIC),
         default_model: None,
         models: "https://platform.claude.com/docs/en/about-claude/models/overview",
@@ -139,7 +153,8 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "gcp.gemini",
         base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
         address: Some(GEMINI_ADDRESS),
-        key: KeyUse { variable: "GEMINI_API_KEY", is_required: true },
+        // The order in which Google's SDKs read them: `get_env_api_key` in `google/genai/_api_client.py`.
+        key: KeyUse { variable: "GEMINI_API_KEY", preferred: Some("GOOGLE_API_KEY"), is_required: true },
         wire: Wire::Gemini,
         default_model: None,
         models: "https://ai.google.dev/gemini-api/docs/models",
@@ -149,7 +164,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "openrouter",
         base_url: Some("https://openrouter.ai/api/v1"),
         address: None,
-        key: KeyUse { variable: "OPENROUTER_API_KEY", is_required: true },
+        key: KeyUse { variable: "OPENROUTER_API_KEY", preferred: None, is_required: true },
         wire: Wire::Chat(ChatQuirks { media: MediaSupport::ALL, ..ChatQuirks::COMPATIBLE }),
         default_model: Some("openrouter/auto"),
         models: "https://openrouter.ai/models",
@@ -159,7 +174,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "deepseek",
         base_url: Some("https://api.deepseek.com"),
         address: None,
-        key: KeyUse { variable: "DEEPSEEK_API_KEY", is_required: true },
+        key: KeyUse { variable: "DEEPSEEK_API_KEY", preferred: None, is_required: true },
         wire: Wire::Chat(ChatQuirks {
             reasoning: ReasoningEcho::Required,
             media: MediaSupport::NONE,
@@ -173,7 +188,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "ollama",
         base_url: Some("http://localhost:11434/v1"),
         address: None,
-        key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
+        key: KeyUse { variable: "OLLAMA_API_KEY", preferred: None, is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport {
                 images: &["image/png", "image/jpeg", "image/webp"],
@@ -190,7 +205,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "ollama",
         base_url: Some("http://localhost:11434/v1"),
         address: None,
-        key: KeyUse { variable: "OLLAMA_API_KEY", is_required: false },
+        key: KeyUse { variable: "OLLAMA_API_KEY", preferred: None, is_required: false },
         wire: Wire::Responses(ResponsesQuirks {
             images: &["image/png", "image/jpeg", "image/webp"],
             pdf: false,
@@ -204,7 +219,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "lmstudio",
         base_url: Some("http://localhost:1234/v1"),
         address: None,
-        key: KeyUse { variable: "LM_API_TOKEN", is_required: false },
+        key: KeyUse { variable: "LM_API_TOKEN", preferred: None, is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport { images: &["image/png", "image/jpeg", "image/webp"], ..MediaSupport::NONE },
             ..ChatQuirks::COMPATIBLE
@@ -217,7 +232,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "llamacpp",
         base_url: Some("http://localhost:8080/v1"),
         address: None,
-        key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
+        key: KeyUse { variable: "LLAMA_API_KEY", preferred: None, is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport {
                 images: &["image/png", "image/jpeg", "image/gif"],
@@ -235,7 +250,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "llamacpp",
         base_url: Some("http://localhost:8080/v1"),
         address: None,
-        key: KeyUse { variable: "LLAMA_API_KEY", is_required: false },
+        key: KeyUse { variable: "LLAMA_API_KEY", preferred: None, is_required: false },
         wire: Wire::Responses(ResponsesQuirks {
             images: &["image/png", "image/jpeg", "image/gif"],
             pdf: false,
@@ -250,7 +265,7 @@ pub static VENDORS: [Vendor; 13] = [
         convention_name: "vllm",
         base_url: Some("http://localhost:8000/v1"),
         address: None,
-        key: KeyUse { variable: "VLLM_API_KEY", is_required: false },
+        key: KeyUse { variable: "VLLM_API_KEY", preferred: None, is_required: false },
         wire: Wire::Chat(ChatQuirks {
             media: MediaSupport { pdf: false, ..MediaSupport::ALL },
             ..ChatQuirks::COMPATIBLE
@@ -266,7 +281,7 @@ pub static VENDORS: [Vendor; 13] = [
         base_url: None,
         address: Some(ANTHROPIC_ADDRESS),
         // The variable that such servers tell people to set.
-        key: KeyUse { variable: "ANTHROPIC_AUTH_TOKEN", is_required: false },
+        key: KeyUse { variable: "ANTHROPIC_AUTH_TOKEN", preferred: None, is_required: false },
         wire: Wire::Anthropic(AnthropicQuirks::COMPATIBLE),
         default_model: None,
         models: "the list at /models below the base URL",
@@ -279,7 +294,7 @@ pub static CUSTOM_VENDOR: Vendor = Vendor {
     convention_name: "custom",
     base_url: None,
     address: Some(OPENAI_ADDRESS),
-    key: KeyUse { variable: "OPENAI_API_KEY", is_required: false },
+    key: KeyUse { variable: "OPENAI_API_KEY", preferred: None, is_required: false },
     wire: Wire::Chat(ChatQuirks::COMPATIBLE),
     default_model: None,
     models: "the list at /models below the base URL",

@@ -63,6 +63,20 @@ fn provider(server: &Server) -> Provider {
 }
 
 #[tokio::test]
+async fn one_json_value_under_the_name_of_a_stream_is_read() {
+    let stream = [("content-type", "text/event-stream")];
+    let body = json!({"type": "message", "content": [{"type": "text", "text": "It is 4."}], "stop_reason": "end_turn"});
+    let failure = error("invalid_request_error", "no");
+    let replies = [body.to_string(), format!("\u{feff}{body:#}\n"), failure.to_string()];
+    let server = start(replies.map(|body| Reply::new(200, &stream, &body))).await;
+    let provider = provider(&server);
+    assert_eq!(ask(&provider).await.text(), "It is 4.");
+    assert_eq!(ask(&provider).await.text(), "It is 4.");
+    assert_eq!(ask(&provider).await.error(), "the provider refused the request (HTTP 200): no");
+    assert_eq!(server.count(), 3);
+}
+
+#[tokio::test]
 async fn a_question_is_sent_with_key_and_version_and_its_answer_streamed() {
     let server = start([Reply::stream(&it_is_4())]).await;
     let answer = ask(&provider(&server)).await;

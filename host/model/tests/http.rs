@@ -8,7 +8,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use toolcell_agent::{
     AssistantTurn, CallRequest, Message, Model as _, ModelError, ModelEvent, Prompt, ToolReply, Usage,
 };
@@ -164,6 +164,74 @@ async fn the_key_is_in_no_error_although_the_provider_quotes_it() {
     let error = ask(&provider).await.error();
     assert!(error.ends_with(": {(key)"), "{error}");
     assert!(!format!("{provider:?}").contains(KEY));
+}
+
+#[tokio::test]
+async fn no_part_of_the_key_is_in_an_error_that_quotes_an_event() {
+    // Wherever the quotation ends, it must not end within the key.
+    for before in (0..120).chain(440..520) {
+        let junk = format!("data: {{{}{KEY}\n\n", "x".repeat(before));
+        let server = Server::start([Reply::stream(&junk)]).await;
+        let error = ask(&provider(&server)).await.error();
+        assert!(!error.contains(&KEY[..6]), "{before}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn no_limit_is_a_limit_that_can_be_set() {
+    let wait = (u64::MAX / 2).to_string();
+    let far = Reply::json(429, &[("retry-after", &wait)], &json!({"error": {"message": "never"}}));
+    let server = Server::start([Reply::stream(&it_is_4()), overloaded(), Reply::stream(&it_is_4()), far]).await;
+    let mut options = options(&server);
+    let http = &mut options.http;
+    (http.connect_timeout, http.idle_timeout, http.attempt_timeout) = (Duration::MAX, Duration::MAX, Duration::MAX);
+    (http.retry.wait_max, http.retry.retry_after_max) = (Duration::MAX, Duration::MAX);
+    let provider = Provider::new(options).unwrap();
+    assert_eq!(ask(&provider).await.text(), "It is 4.");
+    assert_eq!(ask(&provider).await.text(), "It is 4.");
+    // It waits, for as long as it was told to.
+    let waited = tokio::time::timeout(Duration::from_millis(50), ask(&provider)).await;
+    assert!(waited.is_err());
+}
+
+#[tokio::test]
+async fn a_body_that_is_compressed_although_nobody_asked_for_that_is_named() {
+    let gzip = "\u{1f}\u{8b}\u{8}\u{0}junk";
+    let stream = [("content-type", "text/event-stream"), ("content-encoding", "gzip")];
+    let server = Server::start([Reply::new(200, &stream, gzip), Reply::new(400, &stream, gzip)]).await;
+    let provider = provider(&server);
+    let words = "its body is compressed (gzip), which was not asked for";
+    let bad = format!("the provider sent a response that cannot be read: {words}");
+    assert_eq!(ask(&provider).await.error(), bad);
+    assert_eq!(ask(&provider).await.error(), format!("the provider refused the request (HTTP 400): {words}"));
+    assert!(server.requests()[0].head.contains("accept-encoding: identity\r\n"));
+}
+
+#[tokio::test]
+async fn the_words_of_a_failure_are_not_waited_for_longer_than_a_server_may_be_silent() {
+    let refused = "HTTP/1.1 400 Bad\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n";
+    let drip = (0..80).fold(Reply::raw(refused), |reply, _| reply.send("no ").wait(Duration::from_millis(20)));
+    let server = Server::start([drip.hang()]).await;
+    let mut options = options(&server);
+    (options.http.idle_timeout, options.http.attempt_timeout) =
+        (Duration::from_millis(200), Duration::from_millis(900));
+    let error = ask(&Provider::new(options).unwrap()).await.error();
+    assert!(error.starts_with("the provider refused the request (HTTP 400): no no no"), "{error}");
+    assert_eq!(server.count(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_in_one_json_value_may_be_as_long_as_the_limit_and_no_longer() {
+    let head = [("content-type", "application/json")];
+    let answer = |size: usize| {
+        let text = |pad: usize| json!({"choices": [{"message": {"content": "x".repeat(pad)}}]}).to_string();
+        text(size - text(0).len())
+    };
+    let (limit, bad) = (16 << 20, "the provider sent a response that cannot be read: ");
+    let server = Server::start([limit, limit + 1].map(|size| Reply::new(200, &head, &answer(size)))).await;
+    let provider = provider(&server);
+    assert!(ask(&provider).await.end.is_ok());
+    assert_eq!(ask(&provider).await.error(), format!("{bad}it is a JSON value longer than {limit} bytes"));
 }
 
 #[tokio::test]
@@ -451,6 +519,48 @@ async fn a_model_without_eyes_gets_a_description_instead_of_the_picture() {
         let described = "drawn\n[image/png, 3 bytes, not deliverable to this model]";
         assert_eq!(sent[1][2], json!({"role": "tool", "tool_call_id": "a", "content": described}));
     }
+}
+
+#[tokio::test]
+async fn a_model_of_mistral_that_wants_ids_of_its_own_form_gets_them() {
+    // vLLM with Mistral's tokenizer, its own API, and llama.cpp with the template of the model.
+    for (status, message) in [
+        (400, "Tool call id was chatcmpl-tool-1 but must be a-z, A-Z, 0-9, with a length of 9."),
+        (500, "Tool call IDs should be alphanumeric strings with length 9! at row 91, column 40"),
+    ] {
+        let refused = || Reply::json(status, &[], &json!({"object": "error", "message": message, "code": status}));
+        let server = Server::start([refused(), Reply::stream(&it_is_4()), Reply::stream(&it_is_4())]).await;
+        let server = server.with_schema(schema::COMPATIBLE);
+        let calls = ["chatcmpl-tool-1", "aB3dE6gH9", "call_abcd"];
+        let call = |id: &str| CallRequest { id: id.into(), name: "t".into(), arguments: "{}".into() };
+        let reply = |id: &str| ToolReply { call_id: id.into(), name: "t".into(), result: ToolResult::ok("1") };
+        let turn = AssistantTurn { calls: calls.map(call).into(), ..AssistantTurn::default() };
+        let messages =
+            [Message::user("go"), Message::Assistant(turn), Message::Tool { replies: calls.map(reply).into() }];
+        let provider = Provider::new(ProviderOptions { vendor: vendor("vllm"), ..options(&server) }).unwrap();
+        for _ in 0..2 {
+            assert_eq!(ask_about(&provider, &messages).await.text(), "It is 4.", "{status}");
+        }
+        let ids: Vec<_> = server.requests().iter().map(|request| ids_of(&request.body)).collect();
+        let fitting = ["000010000", "aB3dE6gH9", "000010002"].map(str::to_owned).to_vec();
+        // The third request is the next question, which knows.
+        let asked = [calls.map(str::to_owned).to_vec(), fitting.clone(), fitting];
+        assert_eq!(ids, asked.map(|ids| (ids.clone(), ids)), "{status}");
+        // A server that goes on refusing is believed.
+        let server = Server::start(std::iter::repeat_with(refused).take(9)).await.with_schema(schema::COMPATIBLE);
+        let provider = Provider::new(ProviderOptions { vendor: vendor("vllm"), ..options(&server) }).unwrap();
+        assert!(ask_about(&provider, &messages).await.error().contains("length"));
+        assert_eq!(server.count(), if status == 400 { 2 } else { 5 });
+    }
+}
+
+/// The ids of the calls of a request, and those of its results.
+fn ids_of(body: &Value) -> (Vec<String>, Vec<String>) {
+    let messages = body["messages"].as_array().unwrap();
+    let text = |id: &Value| id.as_str().unwrap().to_owned();
+    let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
+    let results = messages.iter().filter_map(|message| message.get("tool_call_id"));
+    (calls.map(|call| text(&call["id"])).collect(), results.map(text).collect())
 }
 
 #[tokio::test]

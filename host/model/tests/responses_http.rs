@@ -83,6 +83,13 @@ async fn an_answer_ends_at_its_last_event_and_not_with_the_connection() {
 }
 
 #[tokio::test]
+async fn one_json_value_under_the_name_of_a_stream_is_read() {
+    let stream = [("content-type", "text/event-stream")];
+    let server = start([Reply::new(200, &stream, &response(&answer()).to_string())]).await;
+    assert_eq!(ask(&provider(&server, Delivery::Streamed)).await.text(), "It is 4.");
+}
+
+#[tokio::test]
 async fn an_answer_may_be_asked_for_whole() {
     let server = start([Reply::json(200, &[], &response(&answer()))]).await;
     let answer = ask(&provider(&server, Delivery::Whole)).await;

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value, json};
 use toolcell_agent::{CallRequest, ModelEvent, StopReason};
 
+use crate::call::arguments_text;
+
 /// Content blocks of one turn. A turn of a thousand calls would be no use to anyone.
 const BLOCKS_MAX: usize = 1024;
 
@@ -24,6 +26,9 @@ pub(super) enum BlocksError {
     /// A piece belongs to a block that was never begun.
     #[error("it holds a piece of a content block that never began")]
     Stray,
+    /// A piece would give a block a field that blocks of its kind do not have. Sent back, it would be refused.
+    #[error("it holds a piece of another kind than its content block")]
+    Misplaced,
     /// A call has no name.
     #[error("it holds a tool call without a name")]
     Nameless,
@@ -81,6 +86,9 @@ impl Blocks {
         let Some(delta) = delta.as_object() else { return Ok(()) };
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
         let block = self.block(index, kind(delta))?;
+        if !fits(kind(&block.value), kind(delta)) {
+            return Err(BlocksError::Misplaced);
+        }
         match kind(delta) {
             "text_delta" => {
                 block.append("text", text("text"));
@@ -90,7 +98,12 @@ impl Blocks {
                 block.append("thinking", text("thinking"));
                 show(ModelEvent::Reasoning, text("thinking"), out);
             }
-            "input_json_delta" => block.input.push_str(text("partial_json")),
+            "input_json_delta" => match delta.get("partial_json") {
+                Some(Value::String(text)) => block.input.push_str(text),
+                Some(Value::Null) | None => {}
+                // An object where a text should be.
+                Some(value) => block.input.push_str(&value.to_string()),
+            },
             // It comes in one piece.
             "signature_delta" => block.set("signature", json!(text("signature"))),
             "citations_delta" => block.add_citation(delta.get("citation").unwrap_or(&Value::Null)),
@@ -177,18 +190,19 @@ impl Block {
     /// when the model was cut off that is something else, and the text stays empty. Some servers give the whole input
     /// at once with the beginning.
     fn take_input(&mut self, is_cut_off: bool) -> String {
-        let written = std::mem::take(&mut self.input);
-        if !written.trim().is_empty() {
-            let input = serde_json::from_str::<Map<String, Value>>(&written).unwrap_or_default();
-            self.set("input", Value::Object(input));
-            return written;
+        let mut written = std::mem::take(&mut self.input);
+        if written.trim().is_empty() {
+            match self.value.get("input") {
+                Some(Value::Object(input)) if !input.is_empty() => return json!(input).to_string(),
+                Some(Value::String(text)) if !text.trim().is_empty() => written.clone_from(text),
+                _ if is_cut_off => return String::new(),
+                _ => return "{}".to_owned(),
+            }
         }
-        match self.value.get("input") {
-            Some(Value::Object(input)) if !input.is_empty() => json!(input).to_string(),
-            Some(Value::String(text)) if !text.trim().is_empty() => text.clone(),
-            _ if is_cut_off => String::new(),
-            _ => "{}".to_owned(),
-        }
+        let written = arguments_text(written);
+        let input = serde_json::from_str::<Map<String, Value>>(&written).unwrap_or_default();
+        self.set("input", Value::Object(input));
+        written
     }
 
     /// The id of the call; where it is missing or taken the block gets another one, as well.
@@ -202,6 +216,16 @@ impl Block {
         }
         self.set("id", json!(id));
         id
+    }
+}
+
+/// Whether a block of that kind takes a piece of that kind. Of kinds that are not known here nothing is known.
+fn fits(block: &str, delta: &str) -> bool {
+    match delta {
+        "text_delta" | "citations_delta" => !matches!(block, "thinking" | "redacted_thinking" | "tool_use"),
+        "thinking_delta" | "signature_delta" => !matches!(block, "text" | "redacted_thinking" | "tool_use"),
+        "input_json_delta" => !matches!(block, "text" | "thinking" | "redacted_thinking"),
+        _ => true,
     }
 }
 

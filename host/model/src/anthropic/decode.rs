@@ -11,6 +11,7 @@ use toolcell_agent::{AssistantTurn, ModelError, ModelEvent, ModelReply, StopReas
 use super::WIRE;
 use super::blocks::{Blocks, BlocksError};
 use crate::ask::{Decode, Progress};
+use crate::json::Reader;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
@@ -18,6 +19,7 @@ use crate::sse;
 /// A response as it is put together.
 #[derive(Default)]
 pub(crate) struct Decoder {
+    json: Reader,
     blocks: Blocks,
     stop_reason: Option<String>,
     /// Why the model refused.
@@ -106,7 +108,7 @@ impl Decode for Decoder {
             // Gateways add the marker of another wire.
             "" | "[DONE]" => Ok(Progress::More),
             data => {
-                let value: Value = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
+                let value = self.json.read(data)?;
                 self.read(&event.name, &value, out)
             }
         }

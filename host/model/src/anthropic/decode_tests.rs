@@ -371,3 +371,49 @@ proptest! {
 fn single_bytes_give_the_same_turn() {
     assert_eq!(pieces(RECORDED.as_bytes().chunks(1)), stream(RECORDED));
 }
+
+#[test]
+fn arguments_in_another_form_become_the_text_that_they_mean() {
+    let written = |piece: Value| {
+        let piece = delta(0, json!({"type": "input_json_delta", "partial_json": piece}));
+        let decoded = events(&[tool(0, "a", "t"), piece, stop(0)], "tool_use");
+        let input =
+            decoded.reply.as_ref().unwrap().turn.verbatim.as_ref().unwrap().value["content"][0]["input"].clone();
+        (decoded.calls(), input)
+    };
+    let meant = (vec![call("a", "t", r#"{"x":1}"#)], json!({"x": 1}));
+    // An object where a text should be, and a text of a text.
+    assert_eq!(written(json!({"x": 1})), meant);
+    assert_eq!(written(json!(r#""{\"x\":1}""#)), meant);
+    assert_eq!(written(json!("null")), (vec![call("a", "t", "{}")], json!({})));
+    let at_once = start(0, json!({"type": "tool_use", "id": "a", "name": "t", "input": r#"{"x":1}"#}));
+    let decoded = events(&[at_once], "tool_use");
+    assert_eq!(decoded.verbatim()["content"][0]["input"], json!({"x": 1}));
+}
+
+#[test]
+fn a_piece_of_another_kind_than_its_block_is_refused() {
+    // Kept, it would give the block a field that Anthropic refuses, with this question and with every later one.
+    let pieces = |kind: &str| match kind {
+        "text" => json!({"type": "text_delta", "text": "a"}),
+        "thinking" => json!({"type": "thinking_delta", "thinking": "a"}),
+        "signature" => json!({"type": "signature_delta", "signature": "a"}),
+        "input" => json!({"type": "input_json_delta", "partial_json": "{}"}),
+        _ => json!({"type": "citations_delta", "citation": {}}),
+    };
+    let bad =
+        "the provider sent a response that cannot be read: it holds a piece of another kind than its content block";
+    for (block, fitting) in [
+        (json!({"type": "text", "text": ""}), &["text", "citation"][..]),
+        (json!({"type": "thinking", "thinking": ""}), &["thinking", "signature"]),
+        (json!({"type": "redacted_thinking", "data": "x"}), &[]),
+        (json!({"type": "tool_use", "id": "a", "name": "t", "input": {}}), &["input"]),
+        (json!({"type": "new_block"}), &["text", "thinking", "signature", "input", "citation"]),
+    ] {
+        for kind in ["text", "thinking", "signature", "input", "citation"] {
+            let reply = events(&[start(0, block.clone()), delta(0, pieces(kind))], "end_turn").reply;
+            let expected = if fitting.contains(&kind) { None } else { Some(bad.to_owned()) };
+            assert_eq!(reply.err(), expected, "{kind} for {block}");
+        }
+    }
+}

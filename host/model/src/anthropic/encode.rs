@@ -14,8 +14,8 @@ use crate::media::MediaCount;
 /// What stands for a person's message that holds nothing: a message without content is refused.
 const NO_MESSAGE: &str = "(empty message)";
 
-/// Any number of letters, digits, `_` and `-`.
-const CALL_ID: IdRule = IdRule { chars_max: usize::MAX, is_word: true };
+/// The ids of calls that Anthropic accepts.
+const CALL_ID: IdRule = IdRule::Word;
 
 /// Encodes a prompt.
 pub(super) fn encode(exchange: &AnthropicExchange<'_>, media: MediaUse) -> (Value, MediaCount, Vec<ModelWarning>) {

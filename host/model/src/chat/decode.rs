@@ -15,12 +15,14 @@ use super::calls::{Calls, Numbering};
 use super::reasoning::Reasoning;
 use crate::ask::{Decode, Progress};
 use crate::call::CallsError;
+use crate::json::Reader;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
 /// A response as it is put together.
 pub(crate) struct Decoder {
+    json: Reader,
     /// Content and refusal in the order in which they came, as the caller sees it.
     text: String,
     content: String,
@@ -37,6 +39,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(super) fn new(fresh_id: fn() -> String) -> Self {
         Self {
+            json: Reader::default(),
             text: String::new(),
             content: String::new(),
             refusal: String::new(),
@@ -85,7 +88,7 @@ impl Decoder {
         numbering: Numbering,
         out: &mut VecDeque<ModelEvent>,
     ) -> Result<(), Failed> {
-        if let Some(text) = self.reasoning.take(message) {
+        if let Some(text) = self.reasoning.take(message).map_err(|e| Failed::bad_response(e.to_string()))? {
             out.push_back(ModelEvent::Reasoning(text.to_owned()));
         }
         self.content(message.get("content").unwrap_or(&Value::Null), out);
@@ -159,7 +162,7 @@ impl Decode for Decoder {
             "" => Ok(Progress::More),
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let chunk = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
+                let chunk = self.json.read(data)?;
                 self.chunk(&chunk, out).map(|()| Progress::More)
             }
         }

@@ -283,3 +283,22 @@ fn a_whole_message_may_lack_a_finish_reason_but_not_itself() {
     assert_eq!(error(json!({"choices": [{}]})), format!("{bad}its choice has no message"));
     assert_eq!(error(json!({"error": {"message": "m", "code": 429}})), "the provider is not available (HTTP 429): m");
 }
+
+#[test]
+fn reasoning_may_have_as_many_details_as_the_limit_and_no_more() {
+    let details = |count: usize| {
+        let list = vec![json!({"type": "reasoning.encrypted", "data": "x"}); count];
+        let reply = deltas(&[json!({"content": "4", "reasoning_details": list})], "stop").reply;
+        reply.map(|reply| reply.turn.verbatim.unwrap().value["reasoning_details"].as_array().unwrap().len())
+    };
+    assert_eq!(details(16_384), Ok(16_384));
+    let refused = "the provider sent a response that cannot be read: its reasoning has more than 16384 details";
+    assert_eq!(details(16_385), Err(refused.into()));
+}
+
+#[test]
+fn details_of_reasoning_that_are_none_do_not_go_back() {
+    let detail = json!({"type": "reasoning.encrypted", "data": "x"});
+    let decoded = deltas(&[json!({"content": "4", "reasoning_details": [null, 7, detail, "x"]})], "stop");
+    assert_eq!(decoded.reply().turn.verbatim.unwrap().value["reasoning_details"], json!([detail]));
+}

@@ -15,10 +15,17 @@ const ASSISTANT_FIELDS: [&str; 4] = ["role", "content", "refusal", "tool_calls"]
 /// The fields of a call that OpenAI knows.
 const CALL_FIELDS: [&str; 3] = ["id", "type", "function"];
 
+/// The fields of an assistant's message, beside its content, whose texts go on when a turn goes on.
+const TEXT_FIELDS: [&str; 3] = ["refusal", "reasoning_content", "reasoning"];
+
+/// What stands between two messages of a person that are sent as one.
+const PARAGRAPH: &str = "\n\n";
+
 /// Encodes a prompt.
 pub(super) fn encode(exchange: &ChatExchange<'_>, support: &MediaSupport) -> (Value, MediaCount) {
-    let ChatExchange { prompt, model, quirks, output_tokens_max, delivery } = exchange;
-    let mut messages = Messages { list: Vec::new(), media: MediaCount::default(), quirks, support };
+    let ChatExchange { prompt, model, quirks, output_tokens_max, delivery, .. } = exchange;
+    let call_ids = exchange.call_ids();
+    let mut messages = Messages { list: Vec::new(), media: MediaCount::default(), quirks, support, call_ids };
     if let Some(system) = prompt.system.filter(|text| !text.is_empty()) {
         messages.list.push(json!({"role": "system", "content": system}));
     }
@@ -50,6 +57,7 @@ struct Messages<'a> {
     media: MediaCount,
     quirks: &'a ChatQuirks,
     support: &'a MediaSupport,
+    call_ids: IdRule,
 }
 
 impl Messages<'_> {
@@ -57,7 +65,7 @@ impl Messages<'_> {
         let texts: Vec<_> = content.iter().filter_map(text_of).collect();
         let content = if texts.len() == content.len() {
             // The oldest and best understood form.
-            json!(texts.join("\n\n"))
+            json!(texts.join(PARAGRAPH))
         } else {
             content.iter().filter_map(|part| self.user_part(part)).collect()
         };
@@ -107,7 +115,7 @@ impl Messages<'_> {
     /// Changes of a call what a server would refuse, and nothing else.
     fn mend_call(&self, call: &mut Value, turn: usize, position: usize) {
         if let Some(id) = call.get_mut("id") {
-            *id = json!(self.call_id(id.as_str().unwrap_or_default(), turn, position));
+            *id = json!(self.call_ids.fit(id.as_str().unwrap_or_default(), turn, position));
         }
         if let Some(name) = call.pointer_mut("/function/name") {
             *name = json!(wire_name(name.as_str().unwrap_or_default()));
@@ -135,7 +143,7 @@ impl Messages<'_> {
     fn replies(&mut self, turn: usize, replies: &[ToolReply]) {
         let mut media = Vec::new();
         for (position, reply) in replies.iter().enumerate() {
-            let id = self.call_id(&reply.call_id, turn, position);
+            let id = self.call_ids.fit(&reply.call_id, turn, position);
             let (mut text, mut sent) = (output_of(reply), Vec::new());
             for part in &reply.result.parts {
                 match part {
@@ -157,26 +165,32 @@ impl Messages<'_> {
             self.push(Map::from_iter([("role".to_owned(), json!("user")), ("content".to_owned(), json!(media))]));
         }
     }
+}
 
-    fn call_id(&self, id: &str, turn: usize, position: usize) -> String {
-        let chars_max = self.quirks.call_id_chars_max.unwrap_or(usize::MAX);
-        IdRule { chars_max, is_word: false }.fit(id, turn, position)
+/// Makes one message of two. What a person says later is a new paragraph; what the model says later goes on where it
+/// paused, and nothing of what it thought before is lost.
+fn merge(message: &mut Map<String, Value>, later: Map<String, Value>) {
+    let gap = if message.get("role").is_some_and(|role| role == "assistant") { "" } else { PARAGRAPH };
+    for (key, after) in later {
+        let before = message.get_mut(&key).map(Value::take).unwrap_or_default();
+        let both = match (before, after) {
+            (Value::Null, one) | (one, Value::Null) => one,
+            (before, after) if key == "content" => joined(before, after, gap),
+            (Value::String(before), Value::String(after)) if TEXT_FIELDS.contains(&key.as_str()) => {
+                json!(before + &after)
+            }
+            (Value::Array(before), Value::Array(after)) => before.into_iter().chain(after).collect(),
+            (Value::Object(before), Value::Object(after)) => Value::Object(before.into_iter().chain(after).collect()),
+            (_, after) => after,
+        };
+        message.insert(key, both);
     }
 }
 
-/// Makes one message of two: the content of both, and of all else what the later one says.
-fn merge(message: &mut Map<String, Value>, later: Map<String, Value>) {
-    let before = message.remove("content").unwrap_or_default();
-    message.extend(later);
-    let after = message.remove("content").unwrap_or_default();
-    message.insert("content".to_owned(), joined(before, after));
-}
-
-fn joined(before: Value, after: Value) -> Value {
+fn joined(before: Value, after: Value, gap: &str) -> Value {
     match (before, after) {
-        (Value::Null, content) | (content, Value::Null) => content,
         (Value::String(text), content) | (content, Value::String(text)) if text.is_empty() => content,
-        (Value::String(before), Value::String(after)) => json!(format!("{before}\n\n{after}")),
+        (Value::String(before), Value::String(after)) => json!(format!("{before}{gap}{after}")),
         (before, after) => content_parts(before).into_iter().chain(content_parts(after)).collect(),
     }
 }

@@ -31,7 +31,7 @@ fn body_for(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value 
 pub(in crate::chat) fn unchecked(vendor: &str, messages: &[Message], tools: &[&Definition]) -> Value {
     let quirks = quirks(vendor);
     let prompt = Prompt { system: None, messages, tools };
-    let exchange = ChatExchange { prompt, model: "m", quirks, output_tokens_max: None, delivery: Delivery::Streamed };
+    let exchange = ChatExchange::new(prompt, "m", quirks, None, Delivery::Streamed);
     encode(&exchange, &quirks.media).0
 }
 
@@ -64,13 +64,7 @@ fn the_schemas_refuse_what_they_should() {
 fn a_plain_question_is_a_plain_request() {
     let prompt = Prompt { system: Some("Be brief."), messages: &[Message::user("2+2?")], tools: &[] };
     let quirks = quirks("openai");
-    let exchange = ChatExchange {
-        prompt,
-        model: "gpt-x",
-        quirks,
-        output_tokens_max: NonZeroU32::new(99),
-        delivery: Delivery::Streamed,
-    };
+    let exchange = ChatExchange::new(prompt, "gpt-x", quirks, NonZeroU32::new(99), Delivery::Streamed);
     let body = encode(&exchange, &quirks.media).0;
     schema::check(schema::OPENAI, &body);
     assert_eq!(
@@ -89,17 +83,8 @@ fn a_plain_question_is_a_plain_request() {
 fn compatible_servers_get_the_older_name_of_the_output_limit() {
     let prompt = Prompt { system: None, messages: &[Message::user("hi")], tools: &[] };
     let quirks = quirks("ollama");
-    let body = encode(
-        &ChatExchange {
-            prompt,
-            model: "m",
-            quirks,
-            output_tokens_max: NonZeroU32::new(9),
-            delivery: Delivery::Streamed,
-        },
-        &quirks.media,
-    )
-    .0;
+    let exchange = ChatExchange::new(prompt, "m", quirks, NonZeroU32::new(9), Delivery::Streamed);
+    let body = encode(&exchange, &quirks.media).0;
     schema::check(schema::COMPATIBLE, &body);
     assert_eq!(body["max_tokens"], json!(9));
 }
@@ -398,4 +383,45 @@ fn a_turn_that_went_on_is_sent_as_one_with_its_calls() {
     let expected = json!({"role": "assistant", "content": "x", "reasoning": "hm", "tool_calls": wire_calls});
     let sent = unchecked("ollama", &history, &[])["messages"].take();
     assert_eq!((&sent[1], sent.as_array().unwrap().len()), (&expected, 3));
+}
+
+#[test]
+fn a_turn_that_was_paused_is_sent_as_one_and_loses_nothing_of_what_the_model_thought() {
+    let detail = |text: &str| json!({"type": "reasoning.text", "text": text, "signature": text, "index": 0});
+    let thought = |text: &str, name: &str| {
+        json!({
+            "role": "assistant", "content": text, "reasoning_content": format!("c{name}"), "reasoning": format!("r{name}"),
+            "reasoning_details": [detail(name)], "refusal": null, "extra_content": {name: 1},
+        })
+    };
+    let mut last = thought("lo", "2");
+    last["tool_calls"] = json!([wire_call("a", "t", "{}")]);
+    let history = [
+        Message::user("?"),
+        verbatim("Hel", &[], thought("Hel", "1")),
+        verbatim("lo", &[call("a", "t", "{}")], last),
+        results([("a", "t", ToolResult::ok("1"))]),
+    ];
+    let sent = unchecked("openrouter", &history, &[])["messages"].take();
+    assert_eq!(sent.as_array().unwrap().len(), 3);
+    assert_eq!(
+        sent[1],
+        json!({
+            "role": "assistant", "content": "Hello", "reasoning_content": "c1c2", "reasoning": "r1r2",
+            "reasoning_details": [detail("1"), detail("2")], "refusal": null, "extra_content": {"1": 1, "2": 1},
+            "tool_calls": [wire_call("a", "t", "{}")],
+        })
+    );
+}
+
+#[test]
+fn an_empty_reasoning_does_not_replace_what_the_model_thought() {
+    let history = [
+        Message::user("?"),
+        verbatim("Hel", &[], json!({"role": "assistant", "content": "Hel", "reasoning_content": "why"})),
+        turn("lo", &[call("a", "t", "{}")]),
+        results([("a", "t", ToolResult::ok("1"))]),
+    ];
+    let sent = messages_for("deepseek", &history);
+    assert_eq!((&sent[1]["content"], &sent[1]["reasoning_content"]), (&json!("Hello"), &json!("why")));
 }

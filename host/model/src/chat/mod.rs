@@ -12,11 +12,14 @@ mod regression_tests;
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use toolcell_agent::Prompt;
+use toolcell_agent::{ModelError, Prompt};
 
 use crate::ask::{Delivery, Exchange, MediaUse, RequestBody};
 use crate::call::fresh_id;
+use crate::echo::IdRule;
+use crate::provider_error::Failed;
 
 /// The name of this wire in [`toolcell_agent::Verbatim::wire`].
 pub(crate) const WIRE: &str = "openai-chat";
@@ -80,16 +83,41 @@ impl ChatQuirks {
 
 /// One question in this wire format.
 pub(crate) struct ChatExchange<'a> {
-    /// What is asked.
-    pub(crate) prompt: Prompt<'a>,
-    /// Whom.
-    pub(crate) model: &'a str,
-    /// In which dialect.
-    pub(crate) quirks: &'a ChatQuirks,
-    /// The longest answer, in tokens.
-    pub(crate) output_tokens_max: Option<NonZeroU32>,
-    /// In pieces or whole.
-    pub(crate) delivery: Delivery,
+    prompt: Prompt<'a>,
+    model: &'a str,
+    quirks: &'a ChatQuirks,
+    output_tokens_max: Option<NonZeroU32>,
+    delivery: Delivery,
+    /// Whether ids of calls have the form that Mistral's models want. It is not told by a model's name, and other models
+    /// read their own ids, so it is done where it was demanded.
+    has_nine_char_ids: bool,
+    /// Where it is kept for the next question that they are demanded.
+    wants_nine_char_ids: Option<&'a AtomicBool>,
+}
+
+impl<'a> ChatExchange<'a> {
+    /// A question to a model, in a server's dialect.
+    pub(crate) fn new(
+        prompt: Prompt<'a>,
+        model: &'a str,
+        quirks: &'a ChatQuirks,
+        output_tokens_max: Option<NonZeroU32>,
+        delivery: Delivery,
+    ) -> Self {
+        let (has_nine_char_ids, wants_nine_char_ids) = (false, None);
+        Self { prompt, model, quirks, output_tokens_max, delivery, has_nine_char_ids, wants_nine_char_ids }
+    }
+
+    /// The same question, which knows of a demand before it and tells the next of its own.
+    pub(crate) fn remembering(self, wants_nine_char_ids: &'a AtomicBool) -> Self {
+        let has_nine_char_ids = wants_nine_char_ids.load(Ordering::Relaxed);
+        Self { has_nine_char_ids, wants_nine_char_ids: Some(wants_nine_char_ids), ..self }
+    }
+
+    fn call_ids(&self) -> IdRule {
+        let chars_max = self.quirks.call_id_chars_max.unwrap_or(usize::MAX);
+        if self.has_nine_char_ids { IdRule::Nine } else { IdRule::Chars(chars_max) }
+    }
 }
 
 impl Exchange for ChatExchange<'_> {
@@ -106,6 +134,25 @@ impl Exchange for ChatExchange<'_> {
         };
         let (body, media) = encode::encode(self, support);
         RequestBody { json: body.to_string().into(), media, warnings: Vec::new() }
+    }
+
+    /// "Tool call id was … but must be a-z, A-Z, 0-9, with a length of 9" says Mistral's tokenizer, also in vLLM; "Tool
+    /// call IDs should be alphanumeric strings with length 9!" say the templates of its models, in llama.cpp with 500.
+    fn concede(&mut self, refused: &Failed) -> bool {
+        let (ModelError::Refused { status: 400 | 404 | 422, message }
+        | ModelError::Unavailable { status: 500, message }) = &refused.error
+        else {
+            return false;
+        };
+        let message = message.to_ascii_lowercase();
+        let is_about_it =
+            message.contains("tool call id") && ["length 9", "length of 9"].iter().any(|words| message.contains(words));
+        let is_conceded = is_about_it && !self.has_nine_char_ids;
+        self.has_nine_char_ids |= is_conceded;
+        if let Some(wants) = self.wants_nine_char_ids.filter(|_| is_conceded) {
+            wants.store(true, Ordering::Relaxed);
+        }
+        is_conceded
     }
 
     fn decoder(&self) -> decode::Decoder {

@@ -2,6 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
+/// Details of one turn's reasoning, after pieces of one were put together. A model that writes more is caught in a loop.
+const DETAILS_MAX: usize = 16_384;
+
+/// More than [`DETAILS_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("its reasoning has more than {DETAILS_MAX} details")]
+pub(super) struct TooManyDetails;
+
 /// The reasoning of one turn as it is collected.
 #[derive(Debug, Default)]
 pub(super) struct Reasoning {
@@ -16,7 +24,7 @@ pub(super) struct Reasoning {
 impl Reasoning {
     /// Takes the fields of a delta; gives what is new of the text. A server that sends the text in two fields is read
     /// once.
-    pub(super) fn take<'d>(&mut self, delta: &'d Map<String, Value>) -> Option<&'d str> {
+    pub(super) fn take<'d>(&mut self, delta: &'d Map<String, Value>) -> Result<Option<&'d str>, TooManyDetails> {
         let text = |key: &str| delta.get(key).and_then(Value::as_str);
         let (content, plain) = (text("reasoning_content"), text("reasoning"));
         if let Some(text) = content {
@@ -25,10 +33,15 @@ impl Reasoning {
         if let Some(text) = plain {
             self.reasoning.get_or_insert_default().push_str(text);
         }
-        for detail in delta.get("reasoning_details").and_then(Value::as_array).into_iter().flatten() {
+        let details = delta.get("reasoning_details").and_then(Value::as_array).into_iter().flatten();
+        // What is no object would be refused when it goes back.
+        for detail in details.filter(|detail| detail.is_object()) {
             self.take_detail(detail);
+            if self.details.len() > DETAILS_MAX {
+                return Err(TooManyDetails);
+            }
         }
-        [content, plain].into_iter().flatten().find(|text| !text.is_empty())
+        Ok([content, plain].into_iter().flatten().find(|text| !text.is_empty()))
     }
 
     /// Puts the fields into a message that goes back.
@@ -83,7 +96,8 @@ mod tests {
 
     fn collect(deltas: &[Value]) -> (Vec<String>, Value) {
         let (mut reasoning, mut message) = (Reasoning::default(), Map::new());
-        let texts = deltas.iter().filter_map(|delta| reasoning.take(delta.as_object().unwrap()).map(str::to_owned));
+        let texts =
+            deltas.iter().filter_map(|delta| reasoning.take(delta.as_object().unwrap()).unwrap().map(str::to_owned));
         let texts = texts.collect();
         reasoning.put(&mut message);
         (texts, Value::Object(message))

@@ -104,6 +104,23 @@ fn calls_with_number_zero_and_an_object_for_arguments_are_kept_although_the_reas
 }
 
 #[test]
+fn arguments_that_are_cut_within_a_character_are_whole() {
+    let piece = |arguments: &str| {
+        let call = format!(r#"{{"index":0,"id":"a","function":{{"name":"t","arguments":"{arguments}"}}}}"#);
+        format!("data: {{\"choices\":[{{\"delta\":{{\"tool_calls\":[{call}]}}}}]}}\n\n")
+    };
+    let end = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n";
+    // The character itself, and its escape within the arguments, which are JSON within JSON.
+    for (begin, rest, arguments) in [
+        (r#"{\"x\":\"\ud83d"#, r#"\ude00\"}"#, r#"{"x":"😀"}"#),
+        (r#"{\"x\":\"\\ud83d"#, r#"\\ude00\"}"#, r#"{"x":"\ud83d\ude00"}"#),
+    ] {
+        let decoded = stream(&format!("{}{}{end}", piece(begin), piece(rest)));
+        assert_eq!(decoded.calls(), [call("a", "t", arguments)]);
+    }
+}
+
+#[test]
 fn an_id_for_every_piece_does_not_cut_a_call() {
     let decoded = pieces(
         &[

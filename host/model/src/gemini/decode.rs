@@ -11,12 +11,20 @@ use toolcell_agent::{AssistantTurn, CallRequest, ModelError, ModelEvent, ModelRe
 use super::{WIRE, arguments_of};
 use crate::ask::{Decode, Progress};
 use crate::call::CALLS_MAX;
+use crate::json::Reader;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
+/// Parts of one turn. A model that writes more is caught in a loop.
+const PARTS_MAX: usize = 1024;
+
+/// What gateways write that fill in every field: the turn goes on.
+const NO_REASON: &str = "FINISH_REASON_UNSPECIFIED";
+
 /// A response as it is put together.
 pub(crate) struct Decoder {
+    json: Reader,
     text: String,
     /// The parts as they go back.
     parts: Vec<Value>,
@@ -32,6 +40,7 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(super) fn new(fresh_id: fn() -> String) -> Self {
         Self {
+            json: Reader::default(),
             text: String::new(),
             parts: Vec::new(),
             calls: Vec::new(),
@@ -55,9 +64,12 @@ impl Decoder {
         let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
         for part in parts.into_iter().flatten() {
             self.part(part, out)?;
+            if self.parts.len() > PARTS_MAX {
+                return Err(Failed::bad_response(format!("it holds more than {PARTS_MAX} parts")));
+            }
         }
         let text = |key: &str| candidate.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-        if let Some(reason) = text("finishReason") {
+        if let Some(reason) = text("finishReason").filter(|reason| *reason != NO_REASON) {
             self.finish_reason = Some(reason.to_owned());
         }
         if let Some(message) = text("finishMessage") {
@@ -160,7 +172,7 @@ impl Decode for Decoder {
             // Gateways add it.
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let chunk = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
+                let chunk = self.json.read(data)?;
                 self.chunk(&chunk, out).map(|()| Progress::More)
             }
         }

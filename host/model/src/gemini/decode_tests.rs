@@ -200,3 +200,25 @@ fn a_turn_may_have_as_many_calls_as_the_limit_and_no_more() {
     let nameless = parts(&[json!({"functionCall": {"args": {}}})], "STOP").reply.unwrap_err();
     assert!(nameless.ends_with("it holds a tool call without a name"));
 }
+
+#[test]
+fn a_text_of_arguments_is_read_like_the_arguments() {
+    let list = [json!({"functionCall": {"name": "t", "args": "{\"x\":1}"}})];
+    assert_eq!(parts(&list, "STOP").calls(), [call("call_fresh", "t", r#"{"x":1}"#)]);
+}
+
+#[test]
+fn a_turn_may_have_as_many_parts_as_the_limit_and_no_more() {
+    let signed = |count: usize| parts(&vec![json!({"text": "a", "thoughtSignature": "s"}); count], "STOP").reply;
+    assert_eq!(signed(1024).unwrap().turn.text.len(), 1024);
+    let refused = "the provider sent a response that cannot be read: it holds more than 1024 parts";
+    assert_eq!(signed(1025).unwrap_err(), refused);
+}
+
+#[test]
+fn a_reason_that_is_none_does_not_end_a_turn() {
+    assert_eq!(
+        parts(&[json!({"text": "a"})], "FINISH_REASON_UNSPECIFIED").reply,
+        Err("the provider's stream broke off before its end".into())
+    );
+}

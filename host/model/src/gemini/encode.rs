@@ -182,8 +182,12 @@ fn rebuilt(turn: &AssistantTurn) -> Vec<Value> {
 }
 
 fn function_call(call: &CallRequest) -> Value {
-    let arguments: Value = serde_json::from_str(echoed_arguments(&call.arguments)).unwrap_or_else(|_| json!({}));
-    json!({"functionCall": {"name": call.name, "args": arguments}})
+    json!({"functionCall": {"name": call.name, "args": json_arguments(&call.arguments)}})
+}
+
+/// The arguments as an object; an empty one where they are none.
+fn json_arguments(arguments: &str) -> Value {
+    serde_json::from_str(echoed_arguments(arguments)).unwrap_or_else(|_| json!({}))
 }
 
 /// Changes of a call what Gemini would refuse, and nothing else.
@@ -191,10 +195,8 @@ fn mend_call(call: &mut Value) {
     if let Some(name) = call.get_mut("name") {
         *name = json!(function_name(name.as_str().unwrap_or_default()));
     }
-    if let Some(arguments) = call.get_mut("args")
-        && !arguments.is_object()
-    {
-        *arguments = json!({});
+    if call.get("args").is_some_and(|arguments| !arguments.is_object()) {
+        call["args"] = json_arguments(&arguments_of(call));
     }
 }
 

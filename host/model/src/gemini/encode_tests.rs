@@ -250,3 +250,18 @@ fn what_one_side_says_in_two_messages_is_sent_as_one() {
         ])
     );
 }
+
+#[test]
+fn a_text_of_arguments_goes_back_as_the_arguments() {
+    let arguments = r#"{"x":1}"#;
+    let value = json!({"role": "model", "parts": [
+        {"functionCall": {"name": "t", "args": arguments}, "thoughtSignature": "s"},
+    ]});
+    let history = [
+        Message::user("?"),
+        own_turn(WIRE, "", &[call("a", "t", arguments)], value),
+        results([("a", "t", ToolResult::ok("1"))]),
+    ];
+    let part = json!({"functionCall": {"name": "t", "args": {"x": 1}}, "thoughtSignature": "s"});
+    assert_eq!(contents(NEW, &history)[1], json!({"role": "model", "parts": [part]}));
+}

@@ -18,7 +18,7 @@ use serde_json::{Map, Number, Value};
 use toolcell_agent::Prompt;
 
 use crate::ask::{Delivery, Exchange, MediaUse, RequestBody};
-use crate::call::fresh_id;
+use crate::call::{arguments_text, fresh_id};
 
 /// The name of this wire in [`toolcell_agent::Verbatim::wire`].
 pub(crate) const WIRE: &str = "gemini";
@@ -101,7 +101,8 @@ fn path_segment(text: &str) -> String {
 fn arguments_of(call: &Value) -> String {
     match call.get("args") {
         None | Some(Value::Null) => "{}".to_owned(),
-        Some(arguments) => with_integers(arguments).to_string(),
+        // There are gateways that put the text of the arguments there.
+        Some(arguments) => arguments_text(with_integers(arguments).to_string()),
     }
 }
 

@@ -12,12 +12,14 @@ use super::WIRE;
 use super::items::{self, Items, MESSAGE_BREAK, TooManyItems, is_call};
 use crate::ask::{Decode, Progress};
 use crate::call::{CALLS_MAX, CallsError, arguments_text};
+use crate::json::Reader;
 use crate::provider_error::{Failed, ProviderError};
 use crate::retry::RetryHints;
 use crate::sse;
 
 /// A response as it is put together.
 pub(crate) struct Decoder {
+    json: Reader,
     items: Items,
     /// The text as the caller has seen it.
     shown: String,
@@ -39,6 +41,7 @@ struct End {
 impl Decoder {
     pub(super) fn new(fresh_id: fn() -> String) -> Self {
         Self {
+            json: Reader::default(),
             items: Items::default(),
             shown: String::new(),
             message: None,
@@ -59,7 +62,7 @@ impl Decoder {
             "response.reasoning_text.delta" | "response.reasoning_summary_text.delta" => self.reasoning(delta, out),
             "response.reasoning_summary_part.added" if self.has_reasoned => self.reasoning(MESSAGE_BREAK, out),
             "response.output_item.added" => self.items.begin(item),
-            "response.output_item.done" if item.is_object() => {
+            "response.output_item.done" if items::is_item(item) => {
                 let number = event.get("output_index").and_then(Value::as_u64);
                 self.items.add(number, item).map_err(too_many)?;
             }
@@ -149,7 +152,7 @@ impl Decode for Decoder {
             // Gateways send it; it does not make a response whole.
             "[DONE]" => Ok(Progress::Done),
             data => {
-                let value: Value = serde_json::from_str(data).map_err(|e| Failed::not_json(&e, data))?;
+                let value = self.json.read(data)?;
                 let kind = value.get("type").and_then(Value::as_str).unwrap_or(&event.name);
                 self.read(kind, &value, out)
             }

@@ -520,3 +520,11 @@ proptest! {
         let _ = stream(&events);
     }
 }
+
+#[test]
+fn what_is_no_item_does_not_go_back() {
+    let good = message("m", "4");
+    let decoded = stream(&[done(0, &good), completed(&[json!(null), json!(7), good.clone(), json!("x"), json!([])])]);
+    assert_eq!(decoded.verbatim(), json!([good]));
+    assert_eq!(whole(&json!({"output": [[], good, {}]})).verbatim(), json!([good]));
+}

@@ -14,7 +14,7 @@ use crate::media::MediaCount;
 const OUTPUT_TOKENS_MIN: u32 = 16;
 
 /// The ids of calls that OpenAI accepts.
-const CALL_IDS: IdRule = IdRule { chars_max: 64, is_word: false };
+const CALL_IDS: IdRule = IdRule::Chars(64);
 
 /// Encodes a prompt.
 pub(super) fn encode(exchange: &ResponsesExchange<'_>, media: MediaUse) -> (Value, MediaCount) {

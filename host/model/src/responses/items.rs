@@ -49,7 +49,7 @@ impl Items {
             return Err(TooManyItems);
         }
         let done: Vec<_> = std::mem::take(&mut self.done).into_values().collect();
-        let mut items = output.to_vec();
+        let mut items: Vec<_> = output.iter().filter(|item| is_item(item)).cloned().collect();
         for (place, item) in done.iter().enumerate() {
             let by_id = items.iter().position(|known| is_same(known, item));
             // Gateways give an item another id in each event; then its place tells.
@@ -61,6 +61,11 @@ impl Items {
         }
         Ok(items)
     }
+}
+
+/// Whether a value is an item at all. What is none would be refused when it goes back.
+pub(super) fn is_item(value: &Value) -> bool {
+    value.get("type").is_some_and(Value::is_string)
 }
 
 /// Whether an item is a call of a function.

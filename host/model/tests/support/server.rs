@@ -71,6 +71,11 @@ impl Reply {
         Self { steps: vec![Step::Write(head.into_bytes())], is_last: true }
     }
 
+    /// A head that is written as it is, before chunks.
+    pub fn raw(head: &str) -> Self {
+        Self { steps: vec![Step::Write(head.as_bytes().to_vec())], is_last: true }
+    }
+
     /// A whole stream of events.
     pub fn stream(text: &str) -> Self {
         Self::open().send(text).close()
