@@ -285,6 +285,7 @@ impl Agent {
             .with_hooks(&self.hooks)
             .with_approval(&self.approval)
             .with_clock(self.clock.clone())
+            .with_tenant(journal.map(|journal| journal.tenant().clone()).unwrap_or_default())
             .writing_to(journal)
             .having_worked(worked);
         Loop { agent: self, caller, board, journal, events, cancel }

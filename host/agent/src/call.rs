@@ -21,7 +21,7 @@ use crate::decision;
 use crate::event::{EventSink, RunEvent};
 use crate::hooks::{Hooks, chain};
 use crate::journal::Journal;
-use crate::store::{Decision, OpenCallRecord};
+use crate::store::{Decision, OpenCallRecord, Tenant};
 use crate::suspension::{self, CANCELLED, EXPIRED, Settled, settle};
 use crate::telemetry::ToolWatch;
 use crate::transcript::CallRequest;
@@ -177,6 +177,7 @@ pub struct Caller<'a> {
     /// Held while a tool executes, never while a call waits.
     running: Semaphore,
     wall: Clock,
+    tenant: Tenant,
     clock: WorkClock,
 }
 
@@ -192,8 +193,9 @@ impl<'a> Caller<'a> {
     ) -> Self {
         let running = Semaphore::new(budget.calls_at_once_max.get());
         let clock = WorkClock::starting_at(Duration::ZERO);
-        let (hooks, approval, journal, wall) = (&[][..], None, None, Clock::default());
-        Self { catalog, answerer, hooks, approval, journal, budget, events, cancel, running, wall, clock }
+        let (hooks, approval, journal) = (&[][..], None, None);
+        let (wall, tenant) = (Clock::default(), Tenant::local());
+        Self { catalog, answerer, hooks, approval, journal, budget, events, cancel, running, wall, tenant, clock }
     }
 
     /// The same caller with hooks, which are asked in this order.
@@ -212,6 +214,12 @@ impl<'a> Caller<'a> {
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { wall: clock, ..self }
+    }
+
+    /// The same caller for another tenant than the local one.
+    #[must_use]
+    pub fn with_tenant(self, tenant: Tenant) -> Self {
+        Self { tenant, ..self }
     }
 
     /// The same caller, which writes down each execution before it begins.
@@ -412,7 +420,12 @@ impl<'a> Caller<'a> {
 
     /// One execution; a cancelled one is dropped, and the tool with it.
     async fn execute(&self, call: &mut PreparedCall, context: CallContext) -> Outcome {
-        let job = Call { tool: Arc::clone(&call.tool), arguments: call.arguments.to_string(), context };
+        let job = Call {
+            tool: Arc::clone(&call.tool),
+            arguments: call.arguments.to_string(),
+            tenant: self.tenant.clone(),
+            context,
+        };
         let observer = Arc::new(CallObserver {
             events: Arc::clone(self.events),
             call_id: call.call_id.clone(),

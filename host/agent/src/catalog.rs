@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use toolcell_contract::{CallContext, Definition, Digest, Outcome};
 
 use crate::schema::{ArgumentSchema, SchemaError};
+use crate::store::Tenant;
 
 /// A set of tools. A directory of components implements it; so may a program with tools of its own.
 pub trait Catalog: Send + Sync {
@@ -70,6 +71,8 @@ pub struct Call {
     pub tool: Arc<Tool>,
     /// A JSON object that fits the tool's schema.
     pub arguments: String,
+    /// Whose call it is: what a tool keeps for one tenant does not exist for another.
+    pub tenant: Tenant,
     /// What the call knows about itself.
     pub context: CallContext,
 }

@@ -50,6 +50,13 @@ impl Tenant {
     }
 }
 
+impl Default for Tenant {
+    /// [`Tenant::local`].
+    fn default() -> Self {
+        Self::local()
+    }
+}
+
 impl FromStr for Tenant {
     type Err = TenantError;
 

@@ -54,7 +54,12 @@ pub(crate) fn settle(
 
 /// The result of a call whose question was declined, cancelled, or not answered in time.
 pub(crate) fn refused(request: &Request, code: FailureCode) -> CallEnding {
-    ending(format!("declined/expired: {}", request.prompt), code)
+    let why = match code {
+        // Nobody was asked at all.
+        FailureCode::Busy => "not asked, too many questions are open",
+        _ => "declined/expired",
+    };
+    ending(format!("{why}: {}", request.prompt), code)
 }
 
 /// The result of a call that asks again although it was answered.

@@ -21,6 +21,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// List the tools of a directory: what they do, take, weigh and ask for
     Tools(ToolsArgs),
+    /// Explain what each component asks for, what the policy grants it, and what is missing
+    Check(CheckArgs),
+    /// Add a grant to the policy, after showing what it adds
+    Grant(GrantArgs),
     /// Call one tool and print its result
     Call(CallArgs),
     /// Let a model answer a prompt with the tools of a directory
@@ -35,7 +39,7 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// List, show, export and cancel runs on record
     Runs(RunsArgs),
-    /// Work on runs on record, until it is stopped
+    /// Work on runs on record, of all tenants, until it is stopped
     Worker(WorkerArgs),
     /// Show and set what a tenant may do and how long its runs are kept, or remove it
     Tenant(TenantArgs),
@@ -52,6 +56,9 @@ pub(crate) struct Place {
     /// Where compiled code is kept [default: toolcell/compiled in the user's cache directory]
     #[arg(long, value_name = "DIR", env = "TOOLCELL_CACHE")]
     pub(crate) cache: Option<PathBuf>,
+    /// What the tools may do beyond computing [default: toolcell.toml in the directory with the .wasm files, if it is there]
+    #[arg(long, value_name = "FILE", env = "TOOLCELL_POLICY")]
+    pub(crate) policy: Option<PathBuf>,
 }
 
 /// Who answers a tool that waits.
@@ -73,6 +80,48 @@ pub(crate) enum When {
     Always,
     /// Never: what waits stays open, and the exit code is 3
     Never,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) place: Place,
+    /// Print one JSON object for each component instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the JSON Schema of the policy file instead, for editors
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) schema: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("grant").required(true).multiple(true).args(["http", "mount", "env", "key_value"]))]
+pub(crate) struct GrantArgs {
+    /// The component: the name of its file without .wasm
+    pub(crate) component: String,
+    /// Requests to this origin, for example https://api.example.org or https://*.example.org:8443
+    #[arg(long, value_name = "ORIGIN", requires = "method")]
+    pub(crate) http: Vec<String>,
+    /// With these methods
+    #[arg(long, value_name = "METHOD", requires = "http")]
+    pub(crate) method: Vec<String>,
+    /// To this path and what is below it only
+    #[arg(long, value_name = "PATH", requires = "http")]
+    pub(crate) path: Option<String>,
+    /// A directory of the host under a path of the tool's; with :rw at its end the tool may change it
+    #[arg(long, value_name = "HOST:GUEST[:rw]")]
+    pub(crate) mount: Vec<String>,
+    /// A variable of the environment
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// A key-value space of its own
+    #[arg(long)]
+    pub(crate) key_value: bool,
+    /// Write it without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) place: Place,
 }
 
 #[derive(Debug, Args)]
@@ -361,7 +410,7 @@ pub(crate) enum TenantCommand {
     Set(TenantSet),
     /// Remove a tenant with its runs, questions, grants and audit
     Delete {
-        /// The tenant, once more: nothing of it can be brought back
+        /// The same as --tenant, once more: nothing of it can be brought back
         name: Tenant,
     },
 }
@@ -412,7 +461,8 @@ pub(crate) struct WorkerArgs {
     /// How long a run is this worker's without being heard of, in seconds; then another takes it over
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) lease: u64,
-    /// Tell the tenant here when its runs wait or have ended, from now on; signed with the key in TOOLCELL_WEBHOOK_SECRET
+    /// Tell the tenant of --tenant here when its runs wait or have ended, from now on, as `toolcell tenant set --webhook`
+    /// does; signed with the key in TOOLCELL_WEBHOOK_SECRET
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
     #[command(flatten)]

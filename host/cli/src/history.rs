@@ -38,18 +38,27 @@ impl Saved {
 /// The file.
 pub(crate) struct History {
     path: PathBuf,
+    /// What was in it; none: it was not there.
+    before: Option<Vec<u8>>,
 }
 
 impl History {
     /// The conversation so far; empty when there is no such file.
     pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, Saved)> {
-        let saved = match std::fs::read(path) {
-            Ok(text) => Saved::read(&text)
-                .with_context(|| format!("{} does not hold a conversation (messages in JSON)", path.display()))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Saved::default(),
+        let before = match std::fs::read(path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
-        Ok((Self { path: path.to_owned() }, saved))
+        let saved = before.as_deref().map_or_else(|| Ok(Saved::default()), Saved::read);
+        let saved =
+            saved.with_context(|| format!("{} does not hold a conversation (messages in JSON)", path.display()))?;
+        // A link stays one.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let history = Self { path, before };
+        // Said now: afterwards the conversation would be lost.
+        history.beside().with_context(|| format!("cannot write {}", history.path.display()))?;
+        Ok((history, saved))
     }
 
     /// Writes the longer conversation. A run that waits, failed or was cancelled leaves the file as it was, so that the
@@ -70,12 +79,20 @@ impl History {
 
     /// Beside the file and renamed, so that it is whole at every moment; only its owner may read it.
     fn write(&self, saved: &Saved<&[Message]>) -> anyhow::Result<()> {
-        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = NamedTempFile::new_in(dir)?;
+        let mut file = self.beside()?;
         serde_json::to_writer(&mut file, saved)?;
         file.write_all(b"\n")?;
         file.as_file().sync_all()?;
+        if std::fs::read(&self.path).ok() != self.before {
+            let (_, kept) = file.keep()?;
+            anyhow::bail!("somebody else has written it meanwhile; this conversation is in {}", kept.display());
+        }
         file.persist(&self.path)?;
         Ok(())
+    }
+
+    fn beside(&self) -> std::io::Result<NamedTempFile> {
+        let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        tempfile::Builder::new().prefix("toolcell-history-").suffix(".json").tempfile_in(dir)
     }
 }

@@ -1,6 +1,8 @@
 //! The directory of tools that a command works with, and what is wrong with it.
 
-use toolcell::{CachePlace, Catalog as _, Host, HostOptions};
+use std::path::PathBuf;
+
+use toolcell::{CachePlace, Catalog as _, Host, HostOptions, Policy};
 
 use anyhow::Context as _;
 
@@ -11,7 +13,7 @@ use crate::printable::printable;
 
 /// Opens the directory and reports the files that were refused.
 pub(crate) async fn open(place: &Place) -> anyhow::Result<Host> {
-    let mut options = HostOptions::default();
+    let mut options = HostOptions { policy: policy(place)?, ..HostOptions::default() };
     if let Some(dir) = &place.cache {
         options.toolbox.cache = CachePlace::At(dir.clone());
     }
@@ -26,6 +28,24 @@ pub(crate) async fn open(place: &Place) -> anyhow::Result<Host> {
         note!("refused {} [{}]: {}", printable(&rejected.file), rejected.code, printable(&rejected.reason));
     }
     Ok(host)
+}
+
+/// Where the policy is, or would be.
+pub(crate) fn policy_path(place: &Place) -> PathBuf {
+    place.policy.clone().unwrap_or_else(|| place.tools.join("toolcell.toml"))
+}
+
+/// The policy; one that was named must be there.
+fn policy(place: &Place) -> anyhow::Result<Policy> {
+    let path = policy_path(place);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && place.policy.is_none() => {
+            return Ok(Policy::default());
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot read the policy {}", path.display())),
+    };
+    Ok(Policy::parse(&path.display().to_string(), &text)?)
 }
 
 /// The error for a tool that the directory does not have.

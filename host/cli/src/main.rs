@@ -46,6 +46,8 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Tools(args) => commands::tools::run(args).await,
+        Command::Check(args) => commands::check::run(args).await,
+        Command::Grant(args) => commands::grant::run(&args),
         Command::Call(args) => commands::call::run(args).await,
         Command::Run(args) => commands::run::run(args).await,
         Command::Pending(args) => commands::pending::pending(args).await,

@@ -1,13 +1,15 @@
 //! The store of runs that the options name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use toolcell::{Desk, DeskError, RunStore, StoreError, store};
+use toolcell::contract::Request;
+use toolcell::{Desk, DeskError, RunStore, StoreError, Tenant, store};
 
 use crate::args::StoreArgs;
 use crate::exit::HostFailure;
+use crate::printable::printable;
 
 /// Opens the store.
 pub(crate) async fn open(place: &str) -> anyhow::Result<Arc<dyn RunStore>> {
@@ -17,8 +19,36 @@ pub(crate) async fn open(place: &str) -> anyhow::Result<Arc<dyn RunStore>> {
 
 /// The desk of the tenant.
 pub(crate) async fn desk(args: &StoreArgs) -> anyhow::Result<Desk> {
-    let store = open(&place(args)?).await?;
-    Ok(Desk::new(store, args.tenant.clone()))
+    Ok(Desk::new(open_existing(args).await?, args.tenant.clone()))
+}
+
+/// Opens a store to look into it. A file that is not there is not made by looking.
+pub(crate) async fn open_existing(args: &StoreArgs) -> anyhow::Result<Arc<dyn RunStore>> {
+    let place = place(args)?;
+    if !place.contains("://") && !Path::new(&place).exists() {
+        let shown = printable(&place);
+        anyhow::bail!(
+            "no runs are on record in {shown}: toolcell run --store {shown} begins that, or say where with --store"
+        );
+    }
+    open(&place).await
+}
+
+/// The options that lead another command to the same runs; the address of a database may hold a password.
+pub(crate) fn same_place(store: Option<&str>, tenant: &Tenant) -> String {
+    let store = match store {
+        Some(place) if place.contains("://") => " --store postgres://…".to_owned(),
+        Some(place) => format!(" --store {}", printable(place)),
+        None => String::new(),
+    };
+    let tenant = if *tenant == Tenant::local() { String::new() } else { format!(" --tenant {tenant}") };
+    store + &tenant
+}
+
+/// How a person answers this question from the command line.
+pub(crate) fn how_to_answer(request: &Request, same_place: &str) -> String {
+    let with = if request.answer_schema().is_some() { "--data '{…}'" } else { "--approve" };
+    format!("toolcell answer {} {with}{same_place}", request.id)
 }
 
 /// Where runs are kept.
@@ -39,6 +69,22 @@ pub(crate) fn blame(error: DeskError) -> anyhow::Error {
         DeskError::Store(error @ StoreError::NotFound(_)) => error.into(),
         DeskError::Store(error) => anyhow::Error::new(error).context(HostFailure),
         other => other.into(),
+    }
+}
+
+/// As [`blame_store`], for what was looked for by its id.
+pub(crate) fn blame_id(error: StoreError, id: &str, args: &StoreArgs) -> anyhow::Error {
+    match error {
+        StoreError::NotFound(kind) => {
+            let list = match kind {
+                "question" => "toolcell pending",
+                "grant" => "toolcell grants",
+                _ => "toolcell runs",
+            };
+            let (id, tenant, same) = (printable(id), &args.tenant, same_place(args.store.as_deref(), &args.tenant));
+            anyhow::anyhow!("tenant {tenant} has no {kind} \"{id}\": {list}{same} lists what there is")
+        }
+        other => blame_store(other),
     }
 }
 

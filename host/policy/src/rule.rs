@@ -134,6 +134,24 @@ impl HttpRule {
         crate::is_public(address) || self.private.iter().any(|network| network.contains(&address))
     }
 
+    /// Scheme, host and port, the port only where it is not the usual one.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        let shown = Self { methods: BTreeSet::new(), path: Some(String::new()), ..self.clone() }.to_string();
+        shown.trim_start().to_owned()
+    }
+
+    /// Whether what is sent could be read on its way: by http, and not to this machine itself.
+    #[must_use]
+    pub fn is_in_the_clear(&self) -> bool {
+        let is_here = match &self.host {
+            HostPattern::Name(name) => name == "localhost",
+            HostPattern::Below(_) => false,
+            HostPattern::Address(address) => address.is_loopback(),
+        };
+        self.scheme == Scheme::Http && !is_here
+    }
+
     /// The methods.
     #[must_use]
     pub fn methods(&self) -> &BTreeSet<Method> {

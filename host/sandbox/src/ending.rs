@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     BadValue,
     /// It stopped in any other way.
     Trap,
+    /// A directory that it was granted is not the one it was.
+    MountChanged,
     /// The result breaks a rule.
     Result(Violation),
     /// The arguments are larger than any tool's.
@@ -64,6 +66,10 @@ impl Fault {
             Self::HostcallBytes => Failure::new(FailureCode::OutputTooLarge),
             Self::BadValue => Failure::new(FailureCode::BadAbi),
             Self::Trap => Failure::new(FailureCode::Trap),
+            Self::MountChanged => Failure::with_detail(
+                FailureCode::ToolUnavailable,
+                "a directory that it was granted is not there any more: the operator must look at it",
+            ),
             Self::Result(violation) => violation.into(),
             Self::ArgumentsTooLarge => {
                 Failure::with_detail(FailureCode::InvalidArguments, "the arguments are larger than 1 MiB")
@@ -88,6 +94,7 @@ impl Fault {
             Self::Exit
             | Self::BadValue
             | Self::Trap
+            | Self::MountChanged
             | Self::ArgumentsTooLarge
             | Self::Dropped
             | Self::NoRoom

@@ -29,6 +29,7 @@
 mod admission;
 mod bindings;
 mod call;
+mod capabilities;
 mod capability;
 mod component;
 mod definition;
@@ -36,10 +37,14 @@ mod effort;
 mod ending;
 mod engine;
 mod error;
+mod http;
 mod inspect;
+mod key_value;
 mod limiter;
 mod limits;
 mod linker;
+mod missing;
+mod mount;
 mod report;
 mod result;
 mod sandbox;
@@ -47,9 +52,19 @@ mod state;
 mod stdio;
 mod threads;
 
+pub use capabilities::Capabilities;
 pub use component::Component;
 pub use error::{Error, LoadError};
+pub use http::{
+    HEADERS_BYTES_MAX, HttpGate, REQUEST_BODY_BYTES_MAX, REQUESTS_MAX, RESPONSE_BODY_BYTES_MAX, Resolve, Secret,
+    SecretError, SecretSource, SecretValue, SystemResolver,
+};
+pub use key_value::{
+    KEY_BYTES_MAX, KEYS_PAGE, KeyValueEntry, KeyValueError, KeyValueFuture, KeyValueQuota, KeyValueSpace, MemorySpace,
+};
 pub use limits::{Config, Limits};
+pub use missing::Missing;
+pub use mount::{Access, Mount, MountError};
 pub use report::{CallLog, CallReport, LimitHit, LogLevel, LogLine, Observer, Progress, Silent};
 pub use sandbox::{Invocation, Sandbox};
 pub use toolcell_contract::Digest;

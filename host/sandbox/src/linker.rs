@@ -15,7 +15,7 @@ use crate::bindings::toolcell::tool as toolcell;
 use crate::state::CallState;
 
 /// The interfaces that are linked, without their version, and the versions that fit.
-pub(crate) const LINKED: [(&str, &str); 32] = [
+pub(crate) const LINKED: [(&str, &str); 34] = [
     ("wasi:io/error", "0.2."),
     ("wasi:io/poll", "0.2."),
     ("wasi:io/streams", "0.2."),
@@ -43,6 +43,8 @@ pub(crate) const LINKED: [(&str, &str); 32] = [
     ("wasi:sockets/tcp-create-socket", "0.2."),
     ("wasi:sockets/udp", "0.2."),
     ("wasi:sockets/udp-create-socket", "0.2."),
+    ("wasi:http/types", "0.2."),
+    ("wasi:http/outgoing-handler", "0.2."),
     ("toolcell:tool/tool-types", "0.1."),
     ("toolcell:tool/log", "0.1."),
     ("toolcell:tool/progress", "0.1."),
@@ -62,6 +64,7 @@ pub(crate) fn linker(engine: &Engine) -> Result<Linker<CallState>> {
     link_io_and_clocks(&mut linker)?;
     link_cli(&mut linker)?;
     link_files_and_sockets(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     link_toolcell(&mut linker)?;
     Ok(linker)
 }

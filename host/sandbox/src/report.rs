@@ -5,6 +5,7 @@ use std::time::Duration;
 use toolcell_contract::Outcome;
 
 use crate::ending::Fault;
+use crate::missing::Missing;
 use crate::state::CallState;
 
 /// How one call ended, and what it took.
@@ -22,6 +23,8 @@ pub struct CallReport {
     pub memory_bytes_peak: usize,
     /// The limits that it ran into, each once, also those that it survived.
     pub limits_hit: Vec<LimitHit>,
+    /// What it asked for and is not granted, each once.
+    pub missing: Vec<Missing>,
 }
 
 impl CallReport {
@@ -44,6 +47,7 @@ impl CallReport {
             duration,
             memory_bytes_peak: state.limiter.memory_bytes_peak(),
             limits_hit,
+            missing: state.traffic.take_missing(),
         }
     }
 
@@ -56,6 +60,7 @@ impl CallReport {
             duration,
             memory_bytes_peak: 0,
             limits_hit: fault.limit().into_iter().collect(),
+            missing: Vec::new(),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::inspect::{explain, inspect, quote};
 use crate::limiter::SharedMemory;
 use crate::state::CallState;
 use crate::threads::{Start, Threads};
-use crate::{CallLog, CallReport, Component, Config, Digest, Error, Limits, LoadError, Observer};
+use crate::{CallLog, CallReport, Capabilities, Component, Config, Digest, Error, Limits, LoadError, Observer};
 use crate::{call, definition, linker};
 
 /// How long a list waits for a place while others are read at the start.
@@ -50,7 +50,7 @@ struct Inner {
 }
 
 /// One call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Invocation {
     /// The tool's name, as the component lists it.
     pub tool: String,
@@ -62,6 +62,8 @@ pub struct Invocation {
     /// Other limits than the sandbox's own. Limits that are not [valid](Limits::validate) end the call with
     /// `host-fault`, so validate them where they are read.
     pub limits: Option<Limits>,
+    /// What it may do beyond computing; by default nothing.
+    pub capabilities: Arc<Capabilities>,
 }
 
 impl fmt::Debug for Sandbox {
@@ -71,10 +73,10 @@ impl fmt::Debug for Sandbox {
 }
 
 impl Invocation {
-    /// A call under the sandbox's own limits.
+    /// A call under the sandbox's own limits, without any capability.
     #[must_use]
     pub fn new(tool: impl Into<String>, arguments: impl Into<String>, context: CallContext) -> Self {
-        Self { tool: tool.into(), arguments: arguments.into(), context, limits: None }
+        Self { tool: tool.into(), arguments: arguments.into(), context, limits: None, capabilities: Arc::default() }
     }
 }
 
@@ -177,7 +179,8 @@ impl Sandbox {
         };
         let list_ms_max = self.0.config.list_ms_max;
         let deadline = Instant::now() + Duration::from_millis(list_ms_max);
-        let state = CallState::new(self.0.config.limits, Arc::clone(&self.0.memory), None);
+        let state = CallState::new(self.0.config.limits, Arc::clone(&self.0.memory), None, Arc::default(), deadline);
+        let state = state.map_err(|fault| LoadError::HostFault(fault.failure().code.to_string()))?;
         let (engine, component) = (self.0.engine.clone(), component.clone());
         let listing = |answer: oneshot::Sender<_>| async move {
             let mut store = call::store(&engine, state, deadline);
@@ -203,16 +206,25 @@ impl Sandbox {
         let (queued, begun) = (asked.elapsed(), Instant::now());
         let limits = invocation.limits.unwrap_or(self.0.config.limits);
         let deadline = begun + Duration::from_millis(limits.deadline_ms_max);
-        let state = CallState::new(limits, Arc::clone(&self.0.memory), Some(observer));
+        let memory = Arc::clone(&self.0.memory);
+        // A directory may be far away, and nobody else is to wait for it.
+        let has_mounts = !invocation.capabilities.mounts.is_empty();
         let (engine, pre) = (self.0.engine.clone(), component.pre().clone());
         let calling = |answer: oneshot::Sender<_>| async move {
-            let Invocation { tool, arguments, context, limits: _ } = invocation;
+            let Invocation { tool, arguments, context, limits: _, capabilities } = invocation;
+            let state = match CallState::new(limits, memory, Some(observer), capabilities, deadline) {
+                Ok(state) => state,
+                Err(fault) => {
+                    let _ = answer.send(CallReport::refused(fault, queued, begun.elapsed()));
+                    return;
+                }
+            };
             let mut store = call::store(&engine, state, deadline);
             let ended = call::call_tool(&mut store, &pre, &tool, &arguments, context, deadline).await;
             let _ = answer.send(CallReport::new(ended, store.data_mut(), queued, begun.elapsed()));
             give_back(store, entered);
         };
-        let start = if component.begin_call() { Start::Here } else { Start::Apart };
+        let start = if component.begin_call() && !has_mounts { Start::Here } else { Start::Apart };
         let ended = self.0.threads.run(start, calling).await;
         component.end_call(begun.elapsed());
         ended.unwrap_or_else(|fault| CallReport::refused(fault, queued, begun.elapsed()))

@@ -1,14 +1,21 @@
 //! What the host keeps for one guest: its limits, its WASI context, its captured output.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::bindings::toolcell::tool::tool_types;
+use crate::capabilities::Capabilities;
 use crate::capability::log::Lines;
 use crate::capability::progress::Reports;
+use crate::capability::wasi_http::FIELDS_BYTES_MAX;
+use crate::ending::Fault;
+use crate::http::Traffic;
 use crate::limiter::{Limiter, SharedMemory};
+use crate::missing::Missing;
 use crate::stdio::Capture;
 use crate::{CallLog, LimitHit, Limits, Observer};
 
@@ -20,20 +27,35 @@ pub(crate) struct CallState {
     pub(crate) reports: Reports,
     /// None while tools are listed: then nobody listens.
     pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) capabilities: Arc<Capabilities>,
+    pub(crate) traffic: Traffic,
     stdout: Capture,
     stderr: Capture,
     wasi: WasiCtx,
-    table: ResourceTable,
+    pub(crate) wasi_http: WasiHttpCtx,
+    pub(crate) table: ResourceTable,
 }
 
 impl CallState {
-    pub(crate) fn new(limits: Limits, shared: Arc<SharedMemory>, observer: Option<Arc<dyn Observer>>) -> Self {
+    /// What a guest begins with. [`Fault::MountChanged`] when a directory that it was granted is not there any more.
+    pub(crate) fn new(
+        limits: Limits,
+        shared: Arc<SharedMemory>,
+        observer: Option<Arc<dyn Observer>>,
+        capabilities: Arc<Capabilities>,
+        deadline: Instant,
+    ) -> Result<Self, Fault> {
         let stdout = Capture::new(limits.stdio_bytes_max);
         let stderr = Capture::new(limits.stdio_bytes_max);
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.resources_max);
-        Self {
-            wasi: powerless(&limits, &stdout, &stderr),
+        let mut wasi_http = WasiHttpCtx::new();
+        wasi_http.set_field_size_limit(FIELDS_BYTES_MAX);
+        Ok(Self {
+            wasi: context(&limits, &capabilities, &stdout, &stderr)?,
+            wasi_http,
+            traffic: Traffic::new(capabilities.http.clone(), deadline),
+            capabilities,
             limiter: Limiter::new(limits, shared),
             lines: Lines::default(),
             reports: Reports::default(),
@@ -42,7 +64,14 @@ impl CallState {
             stderr,
             table,
             limits,
-        }
+        })
+    }
+
+    /// Notes what the guest asked for and is not granted, and says it.
+    pub(crate) fn missing(&self, missing: Missing) -> String {
+        let text = missing.to_string();
+        self.traffic.miss(missing);
+        text
     }
 
     /// The log so far. Empties it.
@@ -78,9 +107,10 @@ impl CallState {
     }
 }
 
-/// A WASI context that can tell the time, draw random bytes and print, and nothing else.
-fn powerless(limits: &Limits, stdout: &Capture, stderr: &Capture) -> WasiCtx {
-    WasiCtxBuilder::new()
+/// A WASI context that can tell the time, draw random bytes and print, and what it was granted beside.
+fn context(limits: &Limits, capabilities: &Capabilities, stdout: &Capture, stderr: &Capture) -> Result<WasiCtx, Fault> {
+    let mut context = WasiCtxBuilder::new();
+    context
         .stdout(stdout.clone())
         .stderr(stderr.clone())
         .max_random_size(limits.random_bytes_max)
@@ -88,7 +118,14 @@ fn powerless(limits: &Limits, stdout: &Capture, stderr: &Capture) -> WasiCtx {
         .allow_tcp(false)
         .allow_udp(false)
         .allow_ip_name_lookup(false)
-        .build()
+        .envs(&capabilities.environment);
+    for mount in &capabilities.mounts {
+        mount.grant(&mut context).map_err(|error| {
+            tracing::error!(directory = %mount.host().display(), "a directory that is granted cannot be opened: {error}");
+            Fault::MountChanged
+        })?;
+    }
+    Ok(context.build())
 }
 
 impl WasiView for CallState {

@@ -175,7 +175,7 @@ async fn nothing_is_granted_and_the_tool_is_told_what_is_missing() {
         ("deny_file", "denied"),
         ("deny_socket", "denied"),
         ("deny_env", "0 variables, 0 arguments"),
-        ("deny_http", "HTTP is not granted to this tool"),
+        ("deny_http", "HTTP to http://169.254.169.254 is not granted to this tool for GET /"),
         ("deny_key_value", "key-value storage is not granted to this tool"),
     ];
     for (tool, expected) in table {

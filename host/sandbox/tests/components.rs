@@ -56,7 +56,7 @@ async fn a_small_component_works() {
 #[tokio::test]
 async fn the_hostile_guests_list_themselves() {
     let listed = stage().sandbox.list(&stage().guests).await.unwrap();
-    assert_eq!(listed.len(), 43);
+    assert_eq!(listed.len(), 48);
 }
 
 #[tokio::test]

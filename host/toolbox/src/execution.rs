@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use toolcell_agent::{Execution, LogLine, LogSource, Observer, Progress};
+use toolcell_contract::Outcome;
 use toolcell_sandbox as sandbox;
-use toolcell_sandbox::{CallLog, CallReport, LogLevel};
+use toolcell_sandbox::{CallLog, CallReport, LogLevel, Missing};
 
 /// Passes progress on.
 pub(crate) struct Forward(pub(crate) Arc<dyn Observer>);
@@ -16,9 +17,30 @@ impl sandbox::Observer for Forward {
     }
 }
 
-/// How the call ended, with its whole log.
-pub(crate) fn execution(report: CallReport) -> Execution {
-    Execution { outcome: report.outcome, log: lines(report.log), duration: report.duration }
+/// How the call ended, with its whole log, and what it was not granted.
+pub(crate) fn execution(report: CallReport, remedy: impl Fn(&Missing) -> Option<String>) -> Execution {
+    let CallReport { outcome, log, duration, missing, .. } = report;
+    let mut log = lines(log);
+    for missing in &missing {
+        let remedy = remedy(missing).map(|remedy| format!(": {remedy}")).unwrap_or_default();
+        log.push(host(format!("{missing}{remedy}")));
+    }
+    Execution { outcome: told(outcome, &missing), log, duration }
+}
+
+/// A tool that could not do what it was not granted often says no more than that it failed. The model is told why.
+fn told(outcome: Outcome, missing: &[Missing]) -> Outcome {
+    match outcome {
+        Outcome::Done(mut result) if result.is_error => {
+            for missing in missing.iter().map(Missing::to_string) {
+                if !result.output.contains(&missing) {
+                    result.output.push_str(&format!("\n({missing})"));
+                }
+            }
+            Outcome::Done(result)
+        }
+        other => other,
+    }
 }
 
 /// The lines of the log interface, then stdout, then stderr: their order among each other is not known. After each the
@@ -58,6 +80,7 @@ fn source(level: LogLevel) -> LogSource {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use toolcell_contract::ToolResult;
 
     fn line(source: LogSource, text: &str) -> LogLine {
         LogLine { source, text: text.to_owned() }
@@ -84,6 +107,29 @@ mod tests {
                 line(LogSource::Stderr, "at line 7"),
             ]
         );
+    }
+
+    #[test]
+    fn what_is_missing_is_told_to_the_model_where_the_tool_failed_and_to_people_always() {
+        let report = |result: ToolResult| CallReport {
+            outcome: Outcome::Done(result),
+            log: CallLog::default(),
+            queued: std::time::Duration::ZERO,
+            duration: std::time::Duration::ZERO,
+            memory_bytes_peak: 0,
+            limits_hit: Vec::new(),
+            missing: vec![Missing::KeyValue],
+        };
+        let remedy = |_: &Missing| Some("add [component.a.key_value] to toolcell.toml".to_owned());
+        let why = "key-value storage is not granted to this tool";
+        let failed = execution(report(ToolResult::error("it failed")), remedy);
+        assert_eq!(failed.outcome, Outcome::Done(ToolResult::error(format!("it failed\n({why})"))));
+        assert_eq!(failed.log[0].text, format!("{why}: add [component.a.key_value] to toolcell.toml"));
+        let knew = execution(report(ToolResult::error(format!("Error: {why}"))), remedy);
+        assert_eq!(knew.outcome, Outcome::Done(ToolResult::error(format!("Error: {why}"))));
+        let managed = execution(report(ToolResult::ok("without it")), |_| None);
+        assert_eq!(managed.outcome, Outcome::Done(ToolResult::ok("without it")));
+        assert_eq!(managed.log[0].text, why);
     }
 
     #[test]

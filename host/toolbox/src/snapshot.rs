@@ -27,6 +27,12 @@ impl ToolFile {
         escaped(&self.name)
     }
 
+    /// What the component is called in a policy: the name of the file without `.wasm`.
+    #[must_use]
+    pub fn component(&self) -> &str {
+        self.name.strip_suffix(".wasm").unwrap_or(&self.name)
+    }
+
     /// The SHA-256 of the component.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -111,6 +117,8 @@ pub(crate) struct Snapshot {
     /// In the order of the files. Their names differ, also without regard to case.
     pub(crate) tools: Vec<Arc<Tool>>,
     pub(crate) by_digest: HashMap<Digest, Arc<Loaded>>,
+    /// By the name of each tool, the component that offers it.
+    by_tool: HashMap<String, Arc<str>>,
     pub(crate) rejected: Vec<Rejected>,
     /// Contents that were refused for good: they are not compiled again.
     pub(crate) refused: HashMap<Digest, Refused>,
@@ -137,6 +145,11 @@ impl Snapshot {
             }
         }
         draft.next
+    }
+
+    /// The component that offers a tool: the name of its file without `.wasm`.
+    pub(crate) fn component_of(&self, tool: &str) -> Option<Arc<str>> {
+        self.by_tool.get(tool).cloned()
     }
 
     /// The file of this name.
@@ -188,6 +201,9 @@ impl Draft {
                 }
             }
         }
+        let component: Arc<str> = file.component().into();
+        let names = file.tools.iter().map(|tool| tool.definition.name.clone());
+        self.next.by_tool.extend(names.map(|name| (name, Arc::clone(&component))));
         self.next.tools.extend(file.tools.iter().cloned());
         self.next.by_digest.insert(file.digest(), file.loaded.clone());
         self.next.files.push(file);

@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::execution::{Forward, execution};
 use crate::loader::{Loaded, Loader};
 use crate::options::Options;
+use crate::powers::{NoPowers, Power, Powers};
 use crate::report::{LoadReport, Rejected, Warning};
 use crate::retired::Retired;
 use crate::scan::{Pass, pass};
@@ -59,6 +60,7 @@ struct Shared {
     cache: Option<Arc<Cache>>,
     cache_error: Option<Arc<CacheError>>,
     current: RwLock<Arc<Snapshot>>,
+    powers: RwLock<Arc<dyn Powers>>,
     retired: Mutex<Retired>,
     brought: Mutex<Brought>,
     /// Held while a snapshot is built: one reload after the other.
@@ -89,6 +91,7 @@ impl Toolbox {
             cache,
             cache_error,
             current: RwLock::default(),
+            powers: RwLock::new(Arc::new(NoPowers)),
             retired: Mutex::default(),
             brought: Mutex::default(),
             reloading: tokio::sync::Mutex::default(),
@@ -96,6 +99,15 @@ impl Toolbox {
         }));
         toolbox.reload().await?;
         Ok(toolbox)
+    }
+
+    /// Calls that begin from now on may do what `powers` says. Before it is told so, no component may do anything but compute.
+    pub fn set_powers(&self, powers: Arc<dyn Powers>) {
+        *self.0.powers.write().unwrap_or_else(PoisonError::into_inner) = powers;
+    }
+
+    fn powers(&self) -> Arc<dyn Powers> {
+        Arc::clone(&self.0.powers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads the directory again and puts what it holds into use, at once and as a whole.
@@ -252,9 +264,15 @@ impl Catalog for Toolbox {
                 Ok(loaded) => loaded,
                 Err(code) => return refused(code),
             };
-            let invocation = Invocation::new(&call.tool.definition.name, call.arguments, call.context);
-            let observer = Arc::new(Forward(observer));
-            execution(self.0.sandbox.call(&loaded.component, invocation, observer).await)
+            let Call { tool, arguments, tenant, context } = call;
+            let name = &tool.definition.name;
+            // A component that waited is called under the grants of now, of the file that offers its tool now.
+            let component = self.snapshot().component_of(name).unwrap_or_default();
+            let powers = self.powers();
+            let Power { capabilities, limits } = powers.of(&component, &tenant);
+            let invocation = Invocation { limits, capabilities, ..Invocation::new(name, arguments, context) };
+            let report = self.0.sandbox.call(&loaded.component, invocation, Arc::new(Forward(observer))).await;
+            execution(report, |missing| powers.remedy(&component, missing))
         })
     }
 

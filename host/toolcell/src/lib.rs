@@ -75,6 +75,7 @@ mod courier;
 mod native;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod powers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,6 +84,7 @@ pub use courier::{Courier, CourierError};
 pub use native::{NativeResult, NativeTool, NativeToolError};
 #[cfg(feature = "otlp")]
 pub use otlp::{Otlp, OtlpError};
+pub use powers::{KeyValueSpaces, MemorySpaces, PowersError};
 pub use time::OffsetDateTime;
 pub use time::format_description::well_known::Rfc3339;
 pub use tokio_util::sync::CancellationToken;
@@ -102,11 +104,14 @@ pub use toolcell_agent::{
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;
+pub use toolcell_policy as policy;
+pub use toolcell_policy::{Policy, PolicyError};
 pub use toolcell_sandbox::{Config as SandboxConfig, Limits};
 pub use toolcell_store as store;
 pub use toolcell_toolbox::{CachePlace, Options as ToolboxOptions, Toolbox};
 
 use native::WithNative;
+use powers::{OwnPlaces, PolicyPowers, approval};
 
 /// What a host can be told; the defaults are meant for one person's machine.
 #[derive(Debug, Clone, Default)]
@@ -115,6 +120,8 @@ pub struct HostOptions {
     pub sandbox: SandboxConfig,
     /// Where compiled code is kept, and how much a directory may hold.
     pub toolbox: ToolboxOptions,
+    /// What the components may do beyond computing. By default nothing.
+    pub policy: Policy,
 }
 
 /// Why a host cannot be opened.
@@ -127,12 +134,19 @@ pub enum Error {
     /// The directory cannot be used.
     #[error(transparent)]
     Toolbox(#[from] toolcell_toolbox::Error),
+    /// The policy cannot be used on this machine.
+    #[error("the policy cannot be used")]
+    Powers(#[from] PowersError),
 }
 
 /// A directory of tools, ready to be called, and the program's own tools beside them.
 #[derive(Clone)]
 pub struct Host {
     toolbox: Arc<Toolbox>,
+    policy: Policy,
+    limits: Limits,
+    own: OwnPlaces,
+    spaces: Arc<dyn KeyValueSpaces>,
     native: Vec<NativeTool>,
 }
 
@@ -142,9 +156,41 @@ impl Host {
     /// # Errors
     /// [`Error::Toolbox`] when there is no such directory, [`Error::Sandbox`] when a limit makes no sense.
     pub async fn open(tools: impl AsRef<Path>, options: HostOptions) -> Result<Self, Error> {
-        let sandbox = toolcell_sandbox::Sandbox::new(options.sandbox)?;
-        let toolbox = Toolbox::open(tools.as_ref(), sandbox, options.toolbox).await?;
-        Ok(Self { toolbox: Arc::new(toolbox), native: Vec::new() })
+        let HostOptions { sandbox, toolbox, policy } = options;
+        let limits = sandbox.limits;
+        let cache = match &toolbox.cache {
+            CachePlace::At(path) => Some(path.clone()),
+            CachePlace::User | CachePlace::Off => None,
+        };
+        let toolbox = Toolbox::open(tools.as_ref(), toolcell_sandbox::Sandbox::new(sandbox)?, toolbox).await?;
+        let own = OwnPlaces::new([Some(toolbox.path()), cache.as_deref()].into_iter().flatten());
+        let (toolbox, spaces) = (Arc::new(toolbox), Arc::new(MemorySpaces::default()));
+        let mut host = Self { toolbox, policy: Policy::default(), limits, own, spaces, native: Vec::new() };
+        host.set_policy(policy)?;
+        Ok(host)
+    }
+
+    /// Puts another policy into use, for calls that begin from now on. One that cannot be used leaves the one before.
+    ///
+    /// # Errors
+    /// [`PowersError`] says which grant cannot be given.
+    pub fn set_policy(&mut self, policy: Policy) -> Result<(), PowersError> {
+        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, Arc::clone(&self.spaces))?;
+        self.toolbox.set_powers(Arc::new(powers));
+        self.policy = policy;
+        Ok(())
+    }
+
+    /// The policy in use.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Which calls a person approves: as the policy says, and by `usual` where it says nothing.
+    #[must_use]
+    pub fn approval(&self, usual: Approve) -> ApprovalPolicy {
+        approval(&self.policy, &self.toolbox, usual)
     }
 
     /// The same host with a tool that is a function of this program. It hides a component's tool of the same name, and
@@ -168,9 +214,9 @@ impl Host {
         &self.toolbox
     }
 
-    /// An agent that uses these tools, without anybody to ask.
+    /// An agent that uses these tools, without anybody to ask. A person approves what the policy says.
     #[must_use]
     pub fn agent(&self, model: Arc<dyn Model>) -> Agent {
-        Agent::new(model, self.catalog())
+        Agent::new(model, self.catalog()).with_approval(self.approval(Approve::Never))
     }
 }

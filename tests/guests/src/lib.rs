@@ -2,7 +2,7 @@
 //!
 //! It uses the bindings of `wit/tool.wit` directly, so that it can return what the guest SDK would refuse to build.
 //! `exhaust_*` use something up, `trap_*` crash, `exit_*` end the process, `flood_*` pass too much, `lie_*` return
-//! what is no result, `deny_*` try what nothing grants, and the rest behaves.
+//! what is no result, `deny_*` try what nothing grants, `with_*` use what is granted, and the rest behaves.
 #![cfg(target_family = "wasm")]
 
 mod bindings;
@@ -11,6 +11,7 @@ mod exhaust;
 mod flood;
 mod lie;
 mod plain;
+mod with;
 
 use bindings::exports::toolcell::tool::tools::{CallContext, Definition, Guest, ToolResult};
 use bindings::toolcell::tool::tool_types::Outcome;
@@ -19,7 +20,7 @@ use bindings::toolcell::tool::tool_types::Outcome;
 type Deed = fn(&str, CallContext) -> ToolResult;
 
 /// Every tool. A tool that no test calls has no place here.
-const TOOLS: [(&str, Deed); 43] = [
+const TOOLS: [(&str, Deed); 48] = [
     ("echo", plain::echo),
     ("context", plain::context),
     ("ask", plain::ask),
@@ -63,6 +64,11 @@ const TOOLS: [(&str, Deed); 43] = [
     ("deny_key_value", deny::key_value),
     ("deny_env", deny::env),
     ("deny_socket", deny::socket),
+    ("with_files", with::files),
+    ("with_environment", with::environment),
+    ("with_keys", with::keys),
+    ("with_requests", with::requests),
+    ("with_wasi_requests", with::wasi_requests),
 ];
 
 struct Guests;

@@ -9,7 +9,7 @@ use crate::commands::pending::time;
 use crate::exit::{Exit, HostFailure};
 use crate::output;
 use crate::printable::one_line;
-use crate::store::{blame_store, open, place};
+use crate::store::{blame_store, open_existing};
 
 /// Lines that are read at a time.
 const PAGE: u32 = 500;
@@ -18,7 +18,7 @@ const PAGE: u32 = 500;
 const LINE_CHARS: usize = 400;
 
 pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<Exit> {
-    let store = open(&place(&args.store)?).await?;
+    let store = open_existing(&args.store).await?;
     if args.verify {
         verify(store.as_ref(), &args.store.tenant, args.json).await?;
         return Ok(Exit::Done);

@@ -2,6 +2,8 @@
 
 pub(crate) mod audit;
 pub(crate) mod call;
+pub(crate) mod check;
+pub(crate) mod grant;
 pub(crate) mod pending;
 pub(crate) mod resume;
 pub(crate) mod run;

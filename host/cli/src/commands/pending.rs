@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde_json::Value;
 use toolcell::contract::{Answer, Object};
-use toolcell::{Decision, GRANT_MAX, GrantScope, Page, QuestionState, StoredQuestion};
+use toolcell::{Asker, Decision, DeskError, GRANT_MAX, GrantScope, Page, QuestionState, StoredQuestion};
 
 use crate::args::{AlsoArg, AnswerArgs, GrantsArgs, PendingArgs};
 use crate::exit::Exit;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
-use crate::store::{blame, blame_store, desk};
+use crate::store::{blame, blame_id, blame_store, desk, same_place};
 
 /// Characters of a prompt or of arguments in a list.
 const LINE_CHARS: usize = 160;
@@ -22,7 +22,7 @@ const PAGE: u32 = 200;
 pub(crate) async fn pending(args: PendingArgs) -> anyhow::Result<Exit> {
     let desk = desk(&args.store).await?;
     if let Some(id) = &args.id {
-        let question = desk.question(id).await.map_err(blame_store)?;
+        let question = desk.question(id).await.map_err(|error| blame_id(error, id, &args.store))?;
         if args.json {
             output::pretty_json(&question)?;
         } else {
@@ -77,6 +77,15 @@ fn whole(stored: &StoredQuestion) -> String {
     line("tenant", key.tenant.as_str());
     line("tool", &question.tool);
     line(
+        "asked by",
+        match question.asker {
+            Asker::Tool => "the tool",
+            Asker::Hook => "the host program",
+            Asker::Policy => "the policy",
+            _ => "somebody else",
+        },
+    );
+    line(
         "component",
         &question.digest.map_or("none: part of the host program".to_owned(), |digest| digest.to_string()),
     );
@@ -92,8 +101,16 @@ fn whole(stored: &StoredQuestion) -> String {
         line("more", &Value::from(data.clone()).to_string());
     }
     if let Some(decision) = decision {
-        let answer = if decision.answer.ok { "yes" } else { decision.answer.reason.as_deref().unwrap_or("no") };
-        line("answer", answer);
+        line("answer", if decision.answer.ok { "yes" } else { "no" });
+        if let Some(reason) = &decision.answer.reason {
+            line("reason", reason);
+        }
+        if let Some(data) = &decision.answer.data {
+            line("data", &Value::from(data.clone()).to_string());
+        }
+        if let Some(arguments) = &decision.arguments {
+            line("edited", &Value::from(arguments.clone()).to_string());
+        }
         if let Some(by) = &decision.by {
             line("by", by);
         }
@@ -125,19 +142,27 @@ pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<Exit> {
     };
     let arguments = args.edit_args.as_deref().map(|text| object("--edit-args", text)).transpose()?;
     let desk = desk(&args.store).await?;
-    let key = desk.decide(Decision { answer, arguments, by: Some(who()) }).await.map_err(blame)?;
+    let decided = desk.decide(Decision { answer, arguments, by: Some(who()) }).await;
+    let key = decided.map_err(|error| match error {
+        DeskError::Store(error) => blame_id(error, &args.id, &args.store),
+        other => blame(other),
+    })?;
     if let Some(also) = args.also {
         let grant = desk.grant(&args.id, also.into(), GRANT_MAX, &who()).await.map_err(blame)?;
         note!("later calls are granted as {} until {}", grant.id, time(grant.expires_at));
     }
-    note!("the answer is on record; a worker goes on, or: toolcell resume {}", key.run);
+    note!(
+        "the answer is on record; a worker goes on, or: toolcell resume {}{}",
+        key.run,
+        same_place(args.store.store.as_deref(), &args.store.tenant)
+    );
     Ok(Exit::Done)
 }
 
 pub(crate) async fn grants(args: GrantsArgs) -> anyhow::Result<Exit> {
     let desk = desk(&args.store).await?;
     if let Some(id) = &args.revoke {
-        desk.revoke(id).await.map_err(blame_store)?;
+        desk.revoke(id).await.map_err(|error| blame_id(error, id, &args.store))?;
         return Ok(Exit::Done);
     }
     let grants = desk.grants().await.map_err(blame_store)?;
@@ -175,7 +200,7 @@ impl From<AlsoArg> for GrantScope {
 }
 
 /// Who answers, for the record: the user of this machine.
-fn who() -> String {
+pub(crate) fn who() -> String {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
     user.map_or_else(|_| "the command line".to_owned(), |user| format!("{user} at the command line"))
 }

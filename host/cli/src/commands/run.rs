@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
 use toolcell::{
-    Approve, Budget, EventSink, Message, NewRun, Question, RunEnd, RunEvent, RunKey, RunRequest, RunResult, Worker,
+    Budget, EventSink, Message, NewRun, Question, RunEnd, RunEvent, RunKey, RunRequest, RunResult, Worker,
     WorkerOptions,
 };
 
@@ -22,7 +22,7 @@ use crate::output::{self, note};
 use crate::printable::{one_line, printable};
 use crate::save::{make_directory, save_parts};
 use crate::screen::{Log, Screen};
-use crate::store::{blame_store, open};
+use crate::store::{blame_store, how_to_answer, open, same_place};
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let agent = host
         .agent(model)
         .wait_for(answerer(&args.asking, &screen))
-        .with_approval(Approve::from(args.approval.approve))
+        .with_approval(host.approval(args.approval.approve.into()))
         .with_budget(Budget { turns_max: args.turns_max, ..Budget::default() });
     if let Some(dir) = &args.save_parts {
         make_directory(dir)?;
@@ -66,7 +66,9 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     };
     screen.finish();
     let result = result?;
-    report(&result, args.json, run.as_deref())?;
+    let same_place = same_place(args.store.as_deref(), &args.tenant);
+    let run = run.as_deref().map(|id| OnRecord { id, same_place: &same_place });
+    report(&result, args.json, run)?;
     if let Some(history) = history {
         history.close(&result)?;
     }
@@ -100,15 +102,25 @@ pub(crate) fn events(screen: &Arc<Screen>, saver: Option<Arc<Saver>>, json: bool
     })
 }
 
-/// Prints how a run ended. `run` is its id when it is on record.
-pub(crate) fn report(result: &RunResult, json: bool, run: Option<&str>) -> anyhow::Result<()> {
+/// A run that is on record.
+#[derive(Clone, Copy)]
+pub(crate) struct OnRecord<'a> {
+    pub(crate) id: &'a str,
+    /// The options with which other commands find it.
+    pub(crate) same_place: &'a str,
+}
+
+/// Prints how a run ended.
+pub(crate) fn report(result: &RunResult, json: bool, run: Option<OnRecord<'_>>) -> anyhow::Result<()> {
     if json {
         #[derive(Serialize)]
         struct Last<'a> {
             r#type: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            run: Option<&'a str>,
             result: &'a RunResult,
         }
-        output::json(&Last { r#type: "result", result })?;
+        output::json(&Last { r#type: "result", run: run.map(|run| run.id), result })?;
     }
     match &result.end {
         RunEnd::Done => {}
@@ -117,11 +129,11 @@ pub(crate) fn report(result: &RunResult, json: bool, run: Option<&str>) -> anyho
                 note!("{tool} waits for an answer: {}", one_line(&request.prompt, 200));
             }
             match run {
-                Some(run) => {
+                Some(OnRecord { id, same_place }) => {
                     for Question { request, .. } in questions {
-                        note!("    toolcell answer {} --approve", request.id);
+                        note!("    {}", how_to_answer(request, same_place));
                     }
-                    note!("then a worker goes on, or: toolcell resume {run}");
+                    note!("then a worker goes on, or: toolcell resume {id}{same_place}");
                 }
                 None => note!("nobody answered: run it in a terminal to answer, with --yes, or with --store"),
             }

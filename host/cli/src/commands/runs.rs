@@ -1,5 +1,6 @@
 //! `toolcell runs`: what is on record.
 
+use toolcell::contract::ContentPart;
 use toolcell::{Message, Page, RunHead, RunStatus, SlotState, StoredRun, StoredStatus};
 
 use crate::args::{RunsArgs, RunsCommand};
@@ -7,7 +8,7 @@ use crate::commands::pending::time;
 use crate::exit::Exit;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
-use crate::store::{blame_store, desk};
+use crate::store::{blame_id, blame_store, desk};
 
 /// Characters of a text in an overview.
 const LINE_CHARS: usize = 160;
@@ -17,6 +18,7 @@ const LIST: u32 = 50;
 
 pub(crate) async fn run(args: RunsArgs) -> anyhow::Result<Exit> {
     let desk = desk(&args.store).await?;
+    let blame = |run: &str, error| blame_id(error, run, &args.store);
     match args.command.unwrap_or(RunsCommand::List { limit: LIST, after: None }) {
         RunsCommand::List { limit, after } => {
             let runs = desk.runs(Page { after, limit }).await.map_err(blame_store)?;
@@ -26,14 +28,19 @@ pub(crate) async fn run(args: RunsArgs) -> anyhow::Result<Exit> {
             for head in &runs {
                 if args.json { output::json(head)? } else { output::line(&short(head)) }
             }
+            if let Some(last) = runs.last().filter(|_| !args.json && runs.len() == limit as usize) {
+                note!("there may be more: toolcell runs list --after {}", last.key.run);
+            }
         }
         RunsCommand::Show { run } => {
-            let run = desk.run(&run).await.map_err(blame_store)?;
+            let run = desk.run(&run).await.map_err(|error| blame(&run, error))?;
             if args.json { output::pretty_json(&run)? } else { output::line(&whole(&run)) }
         }
-        RunsCommand::Export { run } => output::pretty_json(&desk.run(&run).await.map_err(blame_store)?)?,
+        RunsCommand::Export { run } => {
+            output::pretty_json(&desk.run(&run).await.map_err(|error| blame(&run, error))?)?;
+        }
         RunsCommand::Cancel { run } => {
-            desk.cancel(&run).await.map_err(blame_store)?;
+            desk.cancel(&run).await.map_err(|error| blame(&run, error))?;
             let head = desk.run(&run).await.map_err(blame_store)?.head;
             note!("{}", if head.status == StoredStatus::Running { "its worker stops it" } else { word(head.status) });
         }
@@ -70,12 +77,20 @@ fn word(status: StoredStatus) -> &'static str {
     }
 }
 
+/// A text as it is, anything else in a few words.
+fn words(part: &ContentPart) -> String {
+    match part {
+        ContentPart::Text(text) => text.clone(),
+        media => media.describe(),
+    }
+}
+
 /// What was said and done, a line for each.
 fn whole(run: &StoredRun) -> String {
     let mut lines = vec![short(&run.head)];
     for message in &run.messages {
         if let Message::User { content } = message {
-            let words: Vec<_> = content.iter().map(toolcell::contract::ContentPart::describe).collect();
+            let words: Vec<_> = content.iter().map(words).collect();
             lines.push(format!("> {}", one_line(&words.join(" "), LINE_CHARS)));
         }
     }

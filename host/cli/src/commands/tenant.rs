@@ -6,13 +6,13 @@ use crate::args::{TenantArgs, TenantCommand, TenantSet};
 use crate::exit::Exit;
 use crate::output::{self, note};
 use crate::printable::printable;
-use crate::store::{blame_store, open, place};
+use crate::store::{blame_store, open_existing};
 
 /// Where the key of the webhook's signature is.
 const SECRET: &str = "TOOLCELL_WEBHOOK_SECRET";
 
 pub(crate) async fn run(args: TenantArgs) -> anyhow::Result<Exit> {
-    let store = open(&place(&args.store)?).await?;
+    let store = open_existing(&args.store).await?;
     let tenant = &args.store.tenant;
     match args.command.unwrap_or(TenantCommand::Show) {
         TenantCommand::Show => show(tenant, &store.settings(tenant).await.map_err(blame_store)?, args.json)?,
@@ -20,6 +20,11 @@ pub(crate) async fn run(args: TenantArgs) -> anyhow::Result<Exit> {
             let settings = changed(store.settings(tenant).await.map_err(blame_store)?, set)?;
             store.set_settings(tenant, settings.clone()).await.map_err(blame_store)?;
             show(tenant, &settings, args.json)?;
+        }
+        TenantCommand::Delete { name } if name != *tenant => {
+            anyhow::bail!(
+                "say which tenant twice, so that no other goes: toolcell tenant delete {name} --tenant {name}"
+            )
         }
         TenantCommand::Delete { name } => delete(store.as_ref(), &name).await?,
     }
@@ -70,7 +75,7 @@ fn show(tenant: &Tenant, settings: &TenantSettings, json: bool) -> anyhow::Resul
 
 async fn delete(store: &dyn RunStore, name: &Tenant) -> anyhow::Result<()> {
     match store.delete_tenant(name).await {
-        Ok(()) => note!("{name} and all that it had is removed"),
+        Ok(()) => note!("{name} is removed, with its runs, open questions, grants and audit"),
         Err(StoreError::NotFound(_)) => anyhow::bail!("there is no tenant \"{name}\" in this store"),
         Err(error) => return Err(blame_store(error)),
     }

@@ -4,6 +4,7 @@
 
 mod commands;
 mod documents;
+mod policy;
 mod run;
 #[path = "../../../model/tests/support/schema.rs"]
 #[allow(dead_code, reason = "the schemas themselves are checked where the wires are")]

@@ -25,8 +25,8 @@ fn waiting(store: &str) -> (Place, String, String) {
     let question = json_lines(&place.run(&["pending", "--json", "--store", store])).remove(0);
     let id = question["question"]["request"]["id"].as_str().unwrap().to_owned();
     let run = question["run"].as_str().unwrap().to_owned();
-    assert!(ended.stderr.contains(&format!("toolcell answer {id} --approve")), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("toolcell resume {run}")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("toolcell answer {id} --data")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("toolcell resume {run} --store ")), "{}", ended.stderr);
     (place, run, id)
 }
 
@@ -133,7 +133,7 @@ fn a_question_shows_what_the_host_recorded_and_takes_one_answer() {
     let other = answer(&["--approve"]);
     assert!(other.code == 2 && other.stderr.contains("declined"), "{}", other.stderr);
     let stray = place.run(&["answer", "pnd-unknown", "--approve", "--store", "runs.db"]);
-    assert!(stray.code == 2 && stray.stderr.contains("no such question"), "{}", stray.stderr);
+    assert!(stray.code == 2 && stray.stderr.contains("has no question"), "{}", stray.stderr);
     let ended = place.run(&["resume", &run, "--script", "script.json", "--store", "runs.db"]);
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let record = &export(&place, "runs.db", &run)["calls"][0]["record"];
@@ -271,12 +271,16 @@ fn a_tenant_is_removed_by_its_name_and_no_other_is() {
     let (place, run, _) = waiting("runs.db");
     let other = ["run", "Buy lamps.", "--script", "script.json", "--store", "runs.db", "--ask", "never"];
     assert_eq!(place.run(&[&other[..], &["--tenant", "acme"]].concat()).code, 3);
-    let gone = place.run(&["tenant", "delete", "acme", "--store", "runs.db"]);
+    let gone = place.run(&["tenant", "delete", "acme", "--tenant", "acme", "--store", "runs.db"]);
     assert_eq!(gone.code, 0, "{}", gone.stderr);
     assert_eq!(json_lines(&place.run(&["pending", "--json", "--store", "runs.db", "--tenant", "acme"])).len(), 0);
     assert_eq!(place.run(&["audit", "--store", "runs.db", "--tenant", "acme"]).stdout, "");
     assert_eq!(export(&place, "runs.db", &run)["status"], "pending");
-    let again = place.run(&["tenant", "delete", "acme", "--store", "runs.db"]);
+    for other in [&["--tenant", "acme"][..], &[]] {
+        let local = place.run(&[&["tenant", "delete", "local", "--store", "runs.db"], other].concat());
+        assert_eq!(local.code, if other.is_empty() { 0 } else { 2 }, "{}", local.stderr);
+    }
+    let again = place.run(&["tenant", "delete", "acme", "--tenant", "acme", "--store", "runs.db"]);
     assert_eq!(again.code, 2, "{}", again.stderr);
 }
 
@@ -307,4 +311,47 @@ fn the_audit_tells_who_decided_and_a_line_that_was_changed_is_found() {
     let changed = place.run(&["audit", "--verify", "--store", "runs.db"]);
     assert_eq!(changed.code, 6);
     assert!(changed.stderr.contains(&format!("broken at line {}", asked + 1)), "{}", changed.stderr);
+}
+
+#[test]
+fn looking_for_runs_makes_no_store_and_says_where_there_is_none() {
+    let place = Place::with(&[]);
+    for command in
+        [&["pending"][..], &["runs"], &["grants"], &["audit"], &["tenant"], &["answer", "pnd-x", "--approve"]]
+    {
+        let ended = place.run(&[command, &["--store", "typo.db"]].concat());
+        assert_eq!(ended.code, 2, "{command:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains("typo.db"), "{}", ended.stderr);
+        assert!(!place.dir.path().join("typo.db").exists());
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named_with_where_it_was_looked_for() {
+    let (place, run, _) = waiting("runs.db");
+    let said = |args: &[&str]| place.run(&[args, &["--store", "runs.db"]].concat()).stderr;
+    assert!(
+        said(&["answer", "pnd-x", "--approve"])
+            .contains("tenant local has no question \"pnd-x\": toolcell pending --store runs.db")
+    );
+    assert!(said(&["pending", &run]).contains(&format!("no question \"{run}\"")));
+    assert!(
+        said(&["runs", "show", "run-x"]).contains("tenant local has no run \"run-x\": toolcell runs --store runs.db")
+    );
+    assert!(said(&["resume", "run-x"]).contains("no run \"run-x\""));
+    assert!(said(&["pending", "x", "--tenant", "acme"]).contains("tenant acme has no question \"x\""));
+}
+
+#[test]
+fn who_resumes_a_run_that_waits_is_asked_first() {
+    let place = Place::with(&["purchase-tool"]);
+    script(&place);
+    let begin = ["run", "Buy lamps.", "--script", "script.json", "--store", "runs.db", "--ask", "never", "--json"];
+    let ended = place.run(&begin);
+    let last: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    let run = last["run"].as_str().expect("the run's id is in its result");
+    let resumed = place.run(&["resume", run, "--script", "script.json", "--store", "runs.db", "--yes"]);
+    assert_eq!((resumed.code, resumed.stdout.trim()), (0, "That is that."), "{}", resumed.stderr);
+    let shown = place.run(&["runs", "show", run, "--store", "runs.db"]);
+    assert!(shown.stdout.contains("> Buy lamps."), "{}", shown.stdout);
 }

@@ -5,3 +5,4 @@ mod http;
 mod key_value;
 pub(crate) mod log;
 pub(crate) mod progress;
+pub(crate) mod wasi_http;

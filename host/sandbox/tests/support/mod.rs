@@ -1,6 +1,8 @@
 //! One sandbox and one compiled guest component for all tests of a binary, and short ways to call it.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub(crate) mod server;
+
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 

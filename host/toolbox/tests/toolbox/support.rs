@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use toolcell_agent::{Call, Catalog, Observer, Progress, Tool};
+use toolcell_agent::{Call, Catalog, Observer, Progress, Tenant, Tool};
 use toolcell_contract::{CallContext, Outcome};
 use toolcell_sandbox::{Config, Sandbox};
 use toolcell_toolbox::{CachePlace, Error, Options, Rejected, Toolbox};
@@ -100,7 +100,8 @@ pub async fn call(toolbox: &Toolbox, tool: Arc<Tool>) -> String {
 
 /// As [`call`], with an ear for progress.
 pub async fn call_observed(toolbox: &Toolbox, tool: Arc<Tool>, observer: Arc<dyn Observer>) -> String {
-    let call = Call { tool, arguments: "{}".to_owned(), context: CallContext::first("call-1") };
+    let (tenant, context) = (Tenant::local(), CallContext::first("call-1"));
+    let call = Call { tool, arguments: "{}".to_owned(), tenant, context };
     match toolbox.call(call, observer).await.outcome {
         Outcome::Done(result) => result.output,
         Outcome::Failed(failure) => failure.code.to_string(),
