@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::{BoxFuture, FutureExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcell_contract::{Answer, Digest, Request};
+use toolcell_contract::{Answer, Digest, Request, RequestKind};
 
 /// What a person decides on: the question, and what the host itself knows about the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,14 @@ pub struct Question {
     pub asker: Asker,
     /// The question in the words of whoever asks.
     pub request: Request,
+}
+
+impl Question {
+    /// Whether a yes is all that it asks for, so that a grant may give it: what is to be typed nobody knows beforehand.
+    #[must_use]
+    pub fn is_plain_approval(&self) -> bool {
+        self.request.kind == RequestKind::Approval && self.request.answer_schema().is_none()
+    }
 }
 
 /// Who asks while a call waits.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use support::{FakeCatalog, Reply, Stage, call, say};
 use tokio_util::sync::CancellationToken;
-use toolcell_agent::{Budget, Measured, RunEvent, Usage};
+use toolcell_agent::{Budget, Conversation, ConversationOptions, Measured, RunEvent, SendRequest, Usage};
 use toolcell_contract::{Answer, Failure, FailureCode, Outcome, ToolResult};
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber as _;
@@ -228,4 +228,23 @@ async fn an_answer_of_the_model_is_measured_also_when_it_fails() {
         assert_eq!(recorder.named("chat fake")[0].get("error.type"), error.as_deref());
         assert_eq!((usage, error, first_piece), expected);
     }
+}
+
+#[tokio::test]
+async fn a_run_of_a_conversation_names_it() {
+    let recorder = Recorder::default();
+    let stage = Stage::new(FakeCatalog::default(), &[say("Hello."), say("Alone.")]);
+    let options = ConversationOptions { id: Some("conv-7".into()), ..ConversationOptions::default() };
+    let conversation = Conversation::new(stage.agent.clone(), options).unwrap();
+    let both = async {
+        conversation.send(SendRequest::text("Hi.")).await.unwrap();
+        stage.agent.run(stage.request()).await.unwrap();
+    };
+    let subscriber = tracing_subscriber::registry().with(recorder.clone());
+    // The conversation's run is a task of its own, on this thread.
+    let _default = tracing::subscriber::set_default(subscriber);
+    both.await;
+    let runs = recorder.named("invoke_agent");
+    let ids: Vec<_> = runs.iter().map(|run| run.get("gen_ai.conversation.id")).collect();
+    assert_eq!(ids, [Some("conv-7"), None]);
 }

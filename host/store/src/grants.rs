@@ -36,8 +36,7 @@ pub(crate) async fn list(tx: &mut Tx<'_>, tenant: Tenant) -> Result<Vec<Grant>, 
 }
 
 pub(crate) async fn take(tx: &mut Tx<'_>, key: &RunKey, question: &Question) -> Result<Option<Grant>, TxError> {
-    // Only for a plain yes or no: nobody could know beforehand what is to be typed.
-    if question.request.kind != toolcell_contract::RequestKind::Approval || question.request.answer_schema().is_some() {
+    if !question.is_plain_approval() {
         return Ok(None);
     }
     for grant in list(tx, key.tenant.clone()).await?.into_iter().filter(|grant| covers(grant, key, question)) {

@@ -46,6 +46,11 @@ pub enum GrantScope {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeskError {
+    /// A grant cannot answer such a question.
+    #[error(
+        "this question asks for more than a yes, so it is asked each time: answer it without a grant for later calls"
+    )]
+    NotPlain,
     /// The store says no.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -140,7 +145,7 @@ impl Desk {
     /// `lasts` is over (at most [`GRANT_MAX`]).
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when there is no such question.
+    /// [`StoreError::NotFound`] when there is no such question, [`DeskError::NotPlain`] when it asks for more than a yes.
     pub async fn grant(
         &self,
         question: &str,
@@ -149,6 +154,9 @@ impl Desk {
         by: &str,
     ) -> Result<Grant, DeskError> {
         let StoredQuestion { key, question, .. } = self.store.question(&self.tenant, question).await?;
+        if !question.is_plain_approval() {
+            return Err(DeskError::NotPlain);
+        }
         let grant = Grant {
             id: format!("grt-{}", uuid::Uuid::new_v4().simple()),
             tool: question.tool,

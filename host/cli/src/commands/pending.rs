@@ -142,6 +142,11 @@ pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<Exit> {
     };
     let arguments = args.edit_args.as_deref().map(|text| object("--edit-args", text)).transpose()?;
     let desk = desk(&args.store).await?;
+    if args.also.is_some() {
+        let asked = desk.question(&args.id).await.map_err(|error| blame_id(error, &args.id, &args.store))?;
+        // Before the answer counts, or half of what was typed would.
+        anyhow::ensure!(asked.question.is_plain_approval(), "{}", DeskError::NotPlain);
+    }
     let decided = desk.decide(Decision { answer, arguments, by: Some(who()) }).await;
     let key = decided.map_err(|error| match error {
         DeskError::Store(error) => blame_id(error, &args.id, &args.store),

@@ -355,3 +355,13 @@ fn who_resumes_a_run_that_waits_is_asked_first() {
     let shown = place.run(&["runs", "show", run, "--store", "runs.db"]);
     assert!(shown.stdout.contains("> Buy lamps."), "{}", shown.stdout);
 }
+
+#[test]
+fn later_calls_of_a_tool_that_asks_for_more_than_a_yes_cannot_be_granted() {
+    let (place, _, id) = waiting("runs.db");
+    let refused = place.run(&["answer", &id, "--approve", "--also", "run", "--store", "runs.db"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("asks for more than a yes"), "{}", refused.stderr);
+    let open = json_lines(&place.run(&["pending", "--json", "--store", "runs.db"]));
+    assert_eq!(open.len(), 1, "it was not answered either");
+}
