@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use toolcell_contract::Answer;
 
 use crate::answerer::{Answerer, Nobody};
-use crate::approval::ApprovalPolicy;
+use crate::approval::{Approvals, Approve};
 use crate::board::{Board, Refusal};
 use crate::budget::Budget;
 use crate::call::{CallStart, Caller};
@@ -40,7 +40,7 @@ pub struct Agent {
     catalog: Arc<dyn Catalog>,
     answerer: Arc<dyn Answerer>,
     hooks: Vec<Arc<dyn Hooks>>,
-    approval: ApprovalPolicy,
+    approvals: Arc<dyn Approvals>,
     budget: Budget,
     compaction: Option<Compaction>,
     clock: Clock,
@@ -126,7 +126,7 @@ impl Agent {
             catalog,
             answerer: Arc::new(Nobody),
             hooks: Vec::new(),
-            approval: ApprovalPolicy::default(),
+            approvals: Arc::new(Approve::Never),
             budget: Budget::default(),
             compaction: Some(Compaction::default()),
             clock: Clock::default(),
@@ -149,8 +149,8 @@ impl Agent {
     /// The same agent with tools that a person must approve before they run at all. They are asked for before the questions
     /// of hooks, with the arguments that hooks left.
     #[must_use]
-    pub fn with_approval(self, policy: impl Into<ApprovalPolicy>) -> Self {
-        Self { approval: policy.into(), ..self }
+    pub fn with_approval(self, approvals: impl Approvals + 'static) -> Self {
+        Self { approvals: Arc::new(approvals), ..self }
     }
 
     /// The same agent with another budget for each run.
@@ -283,7 +283,7 @@ impl Agent {
     ) -> Loop<'a> {
         let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
             .with_hooks(&self.hooks)
-            .with_approval(&self.approval)
+            .with_approval(self.approvals.as_ref())
             .with_clock(self.clock.clone())
             .with_tenant(journal.map(|journal| journal.tenant().clone()).unwrap_or_default())
             .writing_to(journal)

@@ -1,6 +1,7 @@
 //! Which tools a person must approve before they run at all.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use toolcell_contract::{Definition, Request};
@@ -35,16 +36,38 @@ impl From<Approve> for ApprovalPolicy {
     }
 }
 
-impl ApprovalPolicy {
-    /// What is asked before the tool runs, if anything.
-    pub(crate) fn question(&self, tool: &Definition) -> Option<Request> {
-        let is_asked = match self.tools.get(&tool.name).copied().unwrap_or(self.default) {
-            Approve::Always => true,
-            Approve::Destructive => tool.annotations.is_none_or(|said| !said.read_only && said.destructive),
-            Approve::Never => false,
-        };
-        is_asked.then(|| Request::approval(format!("Run {}?", tool.name)).with_id(Request::fresh_id()))
+/// Says which calls a person must approve. It is asked for each call, so its answer may change while a program runs.
+pub trait Approvals: Send + Sync {
+    /// When a person must approve a call of this tool.
+    fn approve(&self, tool: &Definition) -> Approve;
+}
+
+impl Approvals for ApprovalPolicy {
+    fn approve(&self, tool: &Definition) -> Approve {
+        self.tools.get(&tool.name).copied().unwrap_or(self.default)
     }
+}
+
+impl Approvals for Approve {
+    fn approve(&self, _: &Definition) -> Approve {
+        *self
+    }
+}
+
+impl Approvals for Arc<dyn Approvals> {
+    fn approve(&self, tool: &Definition) -> Approve {
+        self.as_ref().approve(tool)
+    }
+}
+
+/// What is asked before the tool runs, if anything.
+pub(crate) fn question(approvals: &dyn Approvals, tool: &Definition) -> Option<Request> {
+    let is_asked = match approvals.approve(tool) {
+        Approve::Always => true,
+        Approve::Destructive => tool.annotations.is_none_or(|said| !said.read_only && said.destructive),
+        Approve::Never => false,
+    };
+    is_asked.then(|| Request::approval(format!("Run {}?", tool.name)).with_id(Request::fresh_id()))
 }
 
 #[cfg(test)]
@@ -69,9 +92,9 @@ mod tests {
         let policy = ApprovalPolicy::from(Approve::Destructive);
         let said = |read_only, destructive| {
             let annotations = Annotations { read_only, destructive, idempotent: false, open_world: false };
-            policy.question(&tool(Some(annotations))).is_some()
+            question(&policy, &tool(Some(annotations))).is_some()
         };
-        assert!(policy.question(&tool(None)).is_some());
+        assert!(question(&policy, &tool(None)).is_some());
         assert!(said(false, true));
         assert!(!said(false, false));
         assert!(!said(true, true), "what changes nothing destroys nothing");
@@ -80,12 +103,12 @@ mod tests {
     #[test]
     fn the_operators_word_for_a_tool_counts_more_than_the_default_and_the_tools_own() {
         let mut policy = ApprovalPolicy::from(Approve::Never);
-        assert!(policy.question(&tool(None)).is_none());
+        assert!(question(&policy, &tool(None)).is_none());
         policy.tools.insert("rm".into(), Approve::Always);
-        let question = policy.question(&tool(None)).unwrap();
-        assert_eq!(question.prompt, "Run rm?");
-        assert!(question.id.starts_with("pnd-"));
+        let asked = question(&policy, &tool(None)).unwrap();
+        assert_eq!(asked.prompt, "Run rm?");
+        assert!(asked.id.starts_with("pnd-"));
         policy = ApprovalPolicy { default: Approve::Always, tools: [("rm".into(), Approve::Never)].into() };
-        assert!(policy.question(&tool(None)).is_none());
+        assert!(question(&policy, &tool(None)).is_none());
     }
 }

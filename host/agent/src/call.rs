@@ -12,7 +12,7 @@ use toolcell_contract::{Answer, CallContext, Failure, FailureCode, Object, Outco
 use tracing::Instrument as _;
 
 use crate::answerer::{Answerer, Asker, Question};
-use crate::approval::ApprovalPolicy;
+use crate::approval::{self, Approvals};
 use crate::budget::Budget;
 use crate::call_record::{CallEnding, CallRecord};
 use crate::catalog::{Call, Catalog, Execution, Observer, Progress, Tool};
@@ -169,7 +169,7 @@ pub struct Caller<'a> {
     catalog: &'a dyn Catalog,
     answerer: &'a dyn Answerer,
     hooks: &'a [Arc<dyn Hooks>],
-    approval: Option<&'a ApprovalPolicy>,
+    approval: Option<&'a dyn Approvals>,
     journal: Option<&'a dyn Journal>,
     budget: &'a Budget,
     events: &'a Arc<dyn EventSink>,
@@ -206,8 +206,8 @@ impl<'a> Caller<'a> {
 
     /// The same caller, with tools that a person must approve.
     #[must_use]
-    pub fn with_approval(self, policy: &'a ApprovalPolicy) -> Self {
-        Self { approval: Some(policy), ..self }
+    pub fn with_approval(self, approvals: &'a dyn Approvals) -> Self {
+        Self { approval: Some(approvals), ..self }
     }
 
     /// The same caller with another clock, by which questions lapse.
@@ -297,7 +297,8 @@ impl<'a> Caller<'a> {
                 Err(halt) => return Settled::Refused(halt.failure().into()),
             }
         }
-        if let Some(request) = self.approval.and_then(|policy| policy.question(&call.tool.definition)) {
+        if let Some(request) = self.approval.and_then(|approvals| approval::question(approvals, &call.tool.definition))
+        {
             call.questions.push_front((Asker::Policy, request));
         }
         Settled::Run(CallContext::first(call.call_id.as_str()))

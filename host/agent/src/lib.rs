@@ -35,7 +35,7 @@ mod work_clock;
 
 pub use agent::{Agent, RunError, RunRequest};
 pub use answerer::{Answerer, Asker, Nobody, Question};
-pub use approval::{ApprovalPolicy, Approve};
+pub use approval::{ApprovalPolicy, Approvals, Approve};
 pub use budget::{Budget, RunLimit};
 pub use call::{CallState, Caller, ForeignAnswer, OpenCall, fresh_call_id};
 pub use call_record::{CallEnding, CallRecord};

@@ -106,6 +106,12 @@ impl Toolbox {
         *self.0.powers.write().unwrap_or_else(PoisonError::into_inner) = powers;
     }
 
+    /// The component that offers a tool now: the name of its file without `.wasm`.
+    #[must_use]
+    pub fn component_of_tool(&self, tool: &str) -> Option<Arc<str>> {
+        self.snapshot().component_of(tool)
+    }
+
     fn powers(&self) -> Arc<dyn Powers> {
         Arc::clone(&self.0.powers.read().unwrap_or_else(PoisonError::into_inner))
     }

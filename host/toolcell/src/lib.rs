@@ -76,9 +76,10 @@ mod native;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod powers;
+mod watch;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 pub use courier::{Courier, CourierError};
 pub use native::{NativeResult, NativeTool, NativeToolError};
@@ -89,13 +90,13 @@ pub use time::OffsetDateTime;
 pub use time::format_description::well_known::Rfc3339;
 pub use tokio_util::sync::CancellationToken;
 pub use toolcell_agent::{
-    AfterModel, AfterTool, Agent, Answered, Answerer, ApprovalPolicy, Approve, ArgumentSchema, Asker, AssistantTurn,
-    AuditEntry, AuditHead, BadDecision, BeforeModel, BeforeTool, Budget, CONVERSATIONS_MAX, Call, CallEnding,
-    CallRecord, CallRequest, CallState, Caller, Catalog, Checkpoint, Claimed, Clock, Compaction, CompactionError,
-    Conversation, ConversationError, ConversationOptions, Conversations, Decision, Desk, DeskError, EventSink,
-    Execution, ForeignAnswer, GRANT_MAX, Grant, GrantScope, History, Hooks, Lease, LogLine, LogSource, Measured,
-    Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NewRun, NoEvents, Nobody, NotAdded, Notice,
-    Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall, Progress, Prompt, QUEUE_MAX, Question,
+    AfterModel, AfterTool, Agent, Answered, Answerer, ApprovalPolicy, Approvals, Approve, ArgumentSchema, Asker,
+    AssistantTurn, AuditEntry, AuditHead, BadDecision, BeforeModel, BeforeTool, Budget, CONVERSATIONS_MAX, Call,
+    CallEnding, CallRecord, CallRequest, CallState, Caller, Catalog, Checkpoint, Claimed, Clock, Compaction,
+    CompactionError, Conversation, ConversationError, ConversationOptions, Conversations, Decision, Desk, DeskError,
+    EventSink, Execution, ForeignAnswer, GRANT_MAX, Grant, GrantScope, History, Hooks, Lease, LogLine, LogSource,
+    Measured, Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NewRun, NoEvents, Nobody, NotAdded,
+    Notice, Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall, Progress, Prompt, QUEUE_MAX, Question,
     QuestionState, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent, RunHead, RunKey, RunLimit, RunRequest,
     RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt, Signals, Slot, SlotState, Step,
     StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun,
@@ -109,9 +110,10 @@ pub use toolcell_policy::{Policy, PolicyError};
 pub use toolcell_sandbox::{Config as SandboxConfig, Limits};
 pub use toolcell_store as store;
 pub use toolcell_toolbox::{CachePlace, Options as ToolboxOptions, Toolbox};
+pub use watch::{Change, Never, WatchError};
 
 use native::WithNative;
-use powers::{OwnPlaces, PolicyPowers, approval};
+use powers::{OwnPlaces, PolicyApprovals, PolicyPowers};
 
 /// What a host can be told; the defaults are meant for one person's machine.
 #[derive(Debug, Clone, Default)]
@@ -142,12 +144,30 @@ pub enum Error {
 /// A directory of tools, ready to be called, and the program's own tools beside them.
 #[derive(Clone)]
 pub struct Host {
-    toolbox: Arc<Toolbox>,
-    policy: Policy,
+    shared: Arc<Shared>,
+    native: Vec<NativeTool>,
+}
+
+/// What all clones of a host share.
+pub(crate) struct Shared {
+    pub(crate) toolbox: Arc<Toolbox>,
+    policy: RwLock<Arc<Policy>>,
     limits: Limits,
     own: OwnPlaces,
     spaces: Arc<dyn KeyValueSpaces>,
-    native: Vec<NativeTool>,
+}
+
+impl Shared {
+    pub(crate) fn policy(&self) -> Arc<Policy> {
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn set_policy(&self, policy: Policy) -> Result<(), PowersError> {
+        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, Arc::clone(&self.spaces))?;
+        self.toolbox.set_powers(Arc::new(powers));
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        Ok(())
+    }
 }
 
 impl Host {
@@ -165,32 +185,39 @@ impl Host {
         let toolbox = Toolbox::open(tools.as_ref(), toolcell_sandbox::Sandbox::new(sandbox)?, toolbox).await?;
         let own = OwnPlaces::new([Some(toolbox.path()), cache.as_deref()].into_iter().flatten());
         let (toolbox, spaces) = (Arc::new(toolbox), Arc::new(MemorySpaces::default()));
-        let mut host = Self { toolbox, policy: Policy::default(), limits, own, spaces, native: Vec::new() };
-        host.set_policy(policy)?;
-        Ok(host)
+        let shared = Shared { toolbox, policy: RwLock::default(), limits, own, spaces };
+        shared.set_policy(policy)?;
+        Ok(Self { shared: Arc::new(shared), native: Vec::new() })
     }
 
     /// Puts another policy into use, for calls that begin from now on. One that cannot be used leaves the one before.
     ///
     /// # Errors
     /// [`PowersError`] says which grant cannot be given.
-    pub fn set_policy(&mut self, policy: Policy) -> Result<(), PowersError> {
-        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, Arc::clone(&self.spaces))?;
-        self.toolbox.set_powers(Arc::new(powers));
-        self.policy = policy;
-        Ok(())
+    pub fn set_policy(&self, policy: Policy) -> Result<(), PowersError> {
+        self.shared.set_policy(policy)
     }
 
     /// The policy in use.
     #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    pub fn policy(&self) -> Arc<Policy> {
+        self.shared.policy()
     }
 
-    /// Which calls a person approves: as the policy says, and by `usual` where it says nothing.
+    /// Which calls a person approves: as the policy says at the time, and by `usual` where it says nothing.
     #[must_use]
-    pub fn approval(&self, usual: Approve) -> ApprovalPolicy {
-        approval(&self.policy, &self.toolbox, usual)
+    pub fn approvals(&self, usual: Approve) -> Arc<dyn Approvals> {
+        Arc::new(PolicyApprovals { shared: Arc::clone(&self.shared), usual })
+    }
+
+    /// Keeps the tools and the policy as the files are, until the future is dropped: what changes in the directory of tools and
+    /// in the file `policy` is in use a moment later, and told to `changed`. A component or a policy that is broken by then
+    /// leaves its last good version in use.
+    ///
+    /// # Errors
+    /// [`WatchError`] when the system cannot watch the directory.
+    pub async fn watch(&self, policy: Option<PathBuf>, changed: impl Fn(Change) + Send) -> Result<Never, WatchError> {
+        watch::watch(&self.shared, policy, changed).await
     }
 
     /// The same host with a tool that is a function of this program. It hides a component's tool of the same name, and
@@ -205,18 +232,21 @@ impl Host {
     /// All tools, of the directory and of the program.
     #[must_use]
     pub fn catalog(&self) -> Arc<dyn Catalog> {
-        Arc::new(WithNative { native: self.native.clone(), others: Arc::clone(&self.toolbox) as Arc<dyn Catalog> })
+        Arc::new(WithNative {
+            native: self.native.clone(),
+            others: Arc::clone(&self.shared.toolbox) as Arc<dyn Catalog>,
+        })
     }
 
     /// The tools of the directory, with what is known about their files.
     #[must_use]
     pub fn toolbox(&self) -> &Arc<Toolbox> {
-        &self.toolbox
+        &self.shared.toolbox
     }
 
     /// An agent that uses these tools, without anybody to ask. A person approves what the policy says.
     #[must_use]
     pub fn agent(&self, model: Arc<dyn Model>) -> Agent {
-        Agent::new(model, self.catalog()).with_approval(self.approval(Approve::Never))
+        Agent::new(model, self.catalog()).with_approval(self.approvals(Approve::Never))
     }
 }

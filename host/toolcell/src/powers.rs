@@ -6,13 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use toolcell_agent::{ApprovalPolicy, Approve, Tenant};
+use toolcell_agent::{Approvals, Approve, Tenant};
+use toolcell_contract::Definition;
 use toolcell_policy::{self as policy, Grants, KeyValueGrant, MountGrant, Policy, Variable};
 use toolcell_sandbox::{
     Access, Capabilities, HttpGate, KeyValueQuota, KeyValueSpace, Limits, MemorySpace, Missing, Mount, MountError,
     Secret, SecretError,
 };
-use toolcell_toolbox::{Power, Powers, Toolbox};
+use toolcell_toolbox::{Power, Powers};
+
+use crate::Shared;
 
 use secret::source;
 
@@ -173,20 +176,27 @@ fn quota(grant: KeyValueGrant) -> KeyValueQuota {
     KeyValueQuota { value_bytes_max: grant.value_bytes, total_bytes_max: grant.total_bytes, keys_max: grant.keys }
 }
 
-/// Which calls a person approves by a policy, and by `usual` where it says nothing.
-pub(crate) fn approval(policy: &Policy, toolbox: &Toolbox, usual: Approve) -> ApprovalPolicy {
-    let word = |approve: policy::Approve| match approve {
-        policy::Approve::Always => Approve::Always,
-        policy::Approve::Destructive => Approve::Destructive,
-        policy::Approve::Never => Approve::Never,
-    };
-    let mut approval = ApprovalPolicy::from(policy.defaults().approve.map_or(usual, word));
-    for file in toolbox.components() {
-        let Some(approve) = policy.grants(file.component()).approve else { continue };
-        let names = file.tools().iter().map(|tool| tool.definition.name.clone());
-        approval.tools.extend(names.map(|name| (name, word(approve))));
+/// Which calls a person approves by the policy of a host, and by `usual` where it says nothing.
+pub(crate) struct PolicyApprovals {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) usual: Approve,
+}
+
+impl Approvals for PolicyApprovals {
+    fn approve(&self, tool: &Definition) -> Approve {
+        let policy = self.shared.policy();
+        let said = match self.shared.toolbox.component_of_tool(&tool.name) {
+            Some(component) => policy.grants(&component).approve,
+            // A tool of the program's own.
+            None => policy.defaults().approve,
+        };
+        match said {
+            Some(policy::Approve::Always) => Approve::Always,
+            Some(policy::Approve::Destructive) => Approve::Destructive,
+            Some(policy::Approve::Never) => Approve::Never,
+            None => self.usual,
+        }
     }
-    approval
 }
 
 /// What belongs to the host itself, as far as it is there: whoever could write there could grant itself more.

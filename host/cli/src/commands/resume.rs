@@ -25,7 +25,7 @@ pub(crate) async fn run(args: ResumeArgs) -> anyhow::Result<Exit> {
     let answerer = answerer(&args.asking, &screen);
     ask_what_is_open(&desk, &args.run, answerer.as_ref()).await?;
     let agent =
-        host.agent(model(&args.model)?).wait_for(answerer).with_approval(host.approval(args.approval.approve.into()));
+        host.agent(model(&args.model)?).wait_for(answerer).with_approval(host.approvals(args.approval.approve.into()));
     let worker = Worker::new(agent, store, WorkerOptions::default());
     let events = events(&screen, None, args.json);
     if !args.json {

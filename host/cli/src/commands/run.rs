@@ -39,7 +39,7 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     let agent = host
         .agent(model)
         .wait_for(answerer(&args.asking, &screen))
-        .with_approval(host.approval(args.approval.approve.into()))
+        .with_approval(host.approvals(args.approval.approve.into()))
         .with_budget(Budget { turns_max: args.turns_max, ..Budget::default() });
     if let Some(dir) = &args.save_parts {
         make_directory(dir)?;

@@ -17,7 +17,7 @@ use crate::{host, model::model};
 pub(crate) async fn run(args: WorkerArgs) -> anyhow::Result<Exit> {
     let store = open(&place(&args.store)?).await?;
     let host = host::open(&args.place).await?;
-    let agent = host.agent(model(&args.model)?).with_approval(host.approval(args.approval.approve.into()));
+    let agent = host.agent(model(&args.model)?).with_approval(host.approvals(args.approval.approve.into()));
     let options = WorkerOptions {
         runs_at_once: args.runs_at_once,
         lease: Duration::from_secs(args.lease),
