@@ -34,6 +34,14 @@ impl Dialect {
         }
     }
 
+    /// As [`Dialect::now`], but in the columns of a select that locks a row: the time at which it has the lock.
+    pub(crate) fn clock(self) -> &'static str {
+        match self {
+            Self::Sqlite => self.now(),
+            Self::Postgres => "cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)",
+        }
+    }
+
     /// Ends a select whose rows are locked until the transaction ends. SQLite has one writer at a time anyway.
     ///
     /// Keys do not change, so it lets others write rows that refer to these: with a plain `for update` two transactions that

@@ -87,6 +87,8 @@ async fn postgres(url: &str, options: &Options) -> Result<SqlStore, StoreError> 
     let pool = AnyPoolOptions::new()
         .max_connections(options.connections_max.get())
         .acquire_timeout(options.wait_max)
+        // Whether it still is one is found out when a transaction begins.
+        .test_before_acquire(false)
         .after_connect(move |connection, _| {
             let settings = settings.clone();
             Box::pin(async move { connection.execute(sqlx::AssertSqlSafe(settings)).await.map(drop) })
