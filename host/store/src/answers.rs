@@ -6,6 +6,15 @@ use toolcell_agent::{Answered, Decision, RunKey, StoreError, Tenant};
 use crate::tx::{Columns, Tx, TxError, json as to_json, values};
 use crate::{audit, tenants};
 
+/// Whether a question may be closed when its time is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// Who decides comes too late.
+    Refused,
+    /// It is the clock, the end of its run, or somebody who has looked at the clock already.
+    Fine,
+}
+
 /// How a question is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Close {
@@ -38,24 +47,24 @@ pub(crate) async fn answer(tx: &mut Tx<'_>, tenant: Tenant, decision: Decision) 
     // The run first: so nobody works on it, parks it or cancels it in the meantime.
     let run = lock_asker(tx, &tenant, id).await?;
     let key = run.key()?;
-    let row = "select state, decision, expires_at, {now} as now from suspension where tenant = $1 and id = $2";
-    let row = tx.row(row, values![&tenant, id]).await?.ok_or(StoreError::NotFound("question"))?;
-    if row.text("state")? != "open" {
-        return again(tx, key, &row, decision).await;
-    }
-    if row.int("expires_at")? <= row.int("now")? {
-        let expired = Close::Expired.decision(id);
-        decide(tx, &run, id, Close::Expired, &expired).await?;
-        return Ok(Answered::Conflict(expired));
-    }
     let host_says = decision.answer.reason.as_deref().filter(|_| !decision.answer.ok);
     let how = match host_says {
         Some("cancelled") => Close::Cancelled,
         Some("expired") => Close::Expired,
         _ => Close::Answered,
     };
-    decide(tx, &run, id, how, &decision).await?;
-    Ok(Answered::First(key))
+    if decide(tx, &run, id, how, Late::Refused, &decision).await? {
+        return Ok(Answered::First(key));
+    }
+    let row = "select state, decision from suspension where tenant = $1 and id = $2";
+    let row = tx.row(row, values![&tenant, id]).await?.ok_or(StoreError::NotFound("question"))?;
+    if row.text("state")? != "open" {
+        return again(tx, key, &row, decision).await;
+    }
+    // Its time is over, and nobody has looked at the clock yet.
+    let expired = Close::Expired.decision(id);
+    decide(tx, &run, id, Close::Expired, Late::Fine, &expired).await?;
+    Ok(Answered::Conflict(expired))
 }
 
 /// Locks the run that asks a question against everybody else.
@@ -72,16 +81,20 @@ pub(crate) async fn lock(tx: &mut Tx<'_>, key: &RunKey) -> Result<Columns, TxErr
     Ok(row.ok_or(StoreError::NotFound("run"))?)
 }
 
-/// Closes an open question of a run that is locked, and lets the run go on.
+/// Closes an open question of a run that is locked, and lets the run go on. Whether it was open.
 pub(crate) async fn decide(
     tx: &mut Tx<'_>,
     run: &Columns,
     id: &str,
     how: Close,
+    late: Late,
     decision: &Decision,
-) -> Result<(), TxError> {
-    let closed = close(tx, &run.key()?, id, how, decision).await?;
-    go_on(tx, run, closed).await
+) -> Result<bool, TxError> {
+    let closed = close(tx, &run.key()?, id, how, late, decision).await?;
+    if closed > 0 {
+        go_on(tx, run, closed).await?;
+    }
+    Ok(closed > 0)
 }
 
 /// A decision on a question that is decided.
@@ -107,10 +120,19 @@ pub(crate) async fn close(
     key: &RunKey,
     id: &str,
     how: Close,
+    late: Late,
     decision: &Decision,
 ) -> Result<i64, TxError> {
     let tenant = &key.tenant;
-    let decide = "update suspension set state = $3, decision = $4 where tenant = $1 and id = $2 and state = 'open'";
+    let decide = match late {
+        Late::Refused => {
+            "update suspension set state = $3, decision = $4 where tenant = $1 and id = $2 and state = 'open' \
+             and expires_at > {now}"
+        }
+        Late::Fine => {
+            "update suspension set state = $3, decision = $4 where tenant = $1 and id = $2 and state = 'open'"
+        }
+    };
     if tx.run(decide, values![tenant, id, how.state(), to_json(decision)?]).await? == 0 {
         return Ok(0);
     }
@@ -132,9 +154,8 @@ async fn go_on(tx: &mut Tx<'_>, run: &Columns, closed: i64) -> Result<(), TxErro
     if matches!(run.text("status")?.as_str(), "pending" | "stalled") {
         return tenants::enqueue(tx, &key, closed).await;
     }
-    let count = "update run set open = open - $3, updated_at = {now} where tenant = $1 and id = $2";
-    tx.run(count, values![&key.tenant, &key.run, closed]).await?;
-    tx.wake(&key).await
+    let count = "update run set open = open - $3, updated_at = {now} where tenant = $1 and id = $2{told}";
+    tx.run_and_tell(count, &key, values![&key.tenant, &key.run, closed]).await
 }
 
 pub(crate) async fn cancel(tx: &mut Tx<'_>, key: RunKey) -> Result<(), TxError> {

@@ -42,6 +42,15 @@ impl Dialect {
         }
     }
 
+    /// Ends an update of runs, each of which those who listen are told of when it is certain. SQLite's are told by the process.
+    /// The channel is [`crate::wakes::CHANNEL`].
+    pub(crate) fn told(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " returning cast(pg_notify('toolcell_runs', tenant || ' ' || id) as text) as told",
+        }
+    }
+
     /// Ends a select whose rows are locked until the transaction ends. SQLite has one writer at a time anyway.
     ///
     /// Keys do not change, so it lets others write rows that refer to these: with a plain `for update` two transactions that

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcell_agent::{Decision, GRANT_MAX, Grant, OpenCallRecord, Question, RunKey, StoreError, Tenant};
 use toolcell_contract::{Answer, RequestKind};
 
-use crate::answers::{Close, decide, lock_asker};
+use crate::answers::{Close, Late, decide, lock_asker};
 use crate::tx::{Tx, TxError, json as to_json, micros, span, values};
 use crate::{audit, tenants};
 
@@ -65,7 +65,7 @@ pub(crate) async fn take(tx: &mut Tx<'_>, key: &RunKey, id: &str) -> Result<Opti
     let yes = Decision { by, ..Answer::approve(id).into() };
     let body = json!({ "grant": grant.id, "question": id, "call": question.call_id });
     audit::note(tx, &key.tenant, "grant.used", body).await?;
-    decide(tx, &run, id, Close::Answered, &yes).await?;
+    decide(tx, &run, id, Close::Answered, Late::Fine, &yes).await?;
     let used = "update suspension set used_grant = $3 where tenant = $1 and id = $2";
     tx.run(used, values![&key.tenant, id, to_json(&grant)?]).await?;
     Ok(Some(grant))

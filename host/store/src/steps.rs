@@ -10,7 +10,7 @@ use toolcell_agent::{
 };
 use toolcell_contract::{Answer, FailureCode};
 
-use crate::answers::Close;
+use crate::answers::{Close, Late};
 use crate::claims::{Held, fence, fence_or};
 use crate::error::{damaged, is_duplicate};
 use crate::tx::{Columns, Tx, TxError, json as to_json, micros, span, values};
@@ -143,7 +143,8 @@ async fn finished(tx: &mut Tx<'_>, held: &Lease, slot: Slot, record: &StoredReco
     let mut closed = 0;
     for row in tx.rows(open, values![tenant, run, slot.turn, slot.place]).await? {
         let close = if record.code == Some(FailureCode::Expired) { Close::Expired } else { Close::Cancelled };
-        closed += answers::close(tx, &held.key, &row.text("id")?, close, &close.decision(&row.text("id")?)).await?;
+        closed += answers::close(tx, &held.key, &row.text("id")?, close, Late::Fine, &close.decision(&row.text("id")?))
+            .await?;
     }
     let got_on = "update run set open = open - $3, stalls = 0, updated_at = {now} where tenant = $1 and id = $2";
     tx.run(got_on, values![tenant, run, closed]).await?;
@@ -168,7 +169,8 @@ async fn ended(tx: &mut Tx<'_>, held: &Lease, end: &StoredEnd) -> Result<(), TxE
     let mut closed = 0;
     for row in tx.rows(open, values![tenant, run]).await? {
         let id = row.text("id")?;
-        closed += answers::close(tx, &held.key, &id, Close::Cancelled, &Close::Cancelled.decision(&id)).await?;
+        closed +=
+            answers::close(tx, &held.key, &id, Close::Cancelled, Late::Fine, &Close::Cancelled.decision(&id)).await?;
     }
     let finish = "update run set status = $3, ended = $4, open = open - $5, stalls = 0, worker = null, lease_until = null, updated_at = {now} \
                   where tenant = $1 and id = $2";

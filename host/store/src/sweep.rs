@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toolcell_agent::{RunKey, StoreError, Swept};
 
-use crate::answers::{Close, decide, lock};
+use crate::answers::{Close, Late, decide, lock};
 use crate::tenants;
 use crate::tx::{Tx, TxError, span, values};
 
@@ -36,7 +36,7 @@ pub(crate) async fn expire(tx: &mut Tx<'_>, key: RunKey, id: String) -> Result<u
     if tx.row(still, values![&key.tenant, &id]).await?.is_none() {
         return Ok(0);
     }
-    decide(tx, &run, &id, Close::Expired, &Close::Expired.decision(&id)).await?;
+    decide(tx, &run, &id, Close::Expired, Late::Fine, &Close::Expired.decision(&id)).await?;
     Ok(1)
 }
 

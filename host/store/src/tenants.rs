@@ -154,9 +154,8 @@ impl Order {
 /// Makes a run that was set aside ready again, behind all that wait: it may be in vain.
 pub(crate) async fn bring_back(tx: &mut Tx<'_>, key: &RunKey) -> Result<(), TxError> {
     let prio = order(tx).await?.behind_all;
-    let back = "update run set status = 'ready', prio = $3, retry_at = null where tenant = $1 and id = $2";
-    tx.run(back, values![&key.tenant, &key.run, prio]).await?;
-    tx.wake(key).await
+    let back = "update run set status = 'ready', prio = $3, retry_at = null where tenant = $1 and id = $2{told}";
+    tx.run_and_tell(back, key, values![&key.tenant, &key.run, prio]).await
 }
 
 /// Makes a run ready for a worker, behind as many runs of other tenants as its own tenant has had. `closed` of its questions
@@ -167,9 +166,8 @@ pub(crate) async fn enqueue(tx: &mut Tx<'_>, key: &RunKey, closed: i64) -> Resul
     let prio = order.place(row.counts.vtime);
     row.counts.vtime = prio.saturating_add(RUN_COST / i64::from(row.settings.weight.max(1)));
     let ready = "update run set status = 'ready', prio = $3, open = open - $4, stalls = 0, retry_at = null, worker = null, \
-                 lease_until = null, updated_at = {now} where tenant = $1 and id = $2";
-    tx.run(ready, values![&key.tenant, &key.run, prio, closed]).await?;
-    tx.wake(key).await
+                 lease_until = null, updated_at = {now} where tenant = $1 and id = $2{told}";
+    tx.run_and_tell(ready, key, values![&key.tenant, &key.run, prio, closed]).await
 }
 
 pub(crate) async fn keep_component(tx: &mut Tx<'_>, digest: Digest, bytes: Vec<u8>) -> Result<(), TxError> {

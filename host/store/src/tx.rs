@@ -239,6 +239,14 @@ impl Tx<'_> {
         Ok(done.rows_affected())
     }
 
+    /// As [`Tx::run`], of a statement that changes a run and ends with `{told}`: tells whoever listens, when this is certain,
+    /// that something happened to it.
+    pub(crate) async fn run_and_tell(&mut self, sql: &str, key: &RunKey, values: Vec<Value>) -> Result<(), TxError> {
+        self.rows(sql, values).await?;
+        self.woken.push(key.clone());
+        Ok(())
+    }
+
     /// The rows of a statement.
     pub(crate) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Columns>, TxError> {
         let sql = self.text(sql).into_owned();
@@ -278,6 +286,7 @@ impl Tx<'_> {
         let sql = sql
             .replace("{now}", self.dialect.now())
             .replace("{clock}", self.dialect.clock())
+            .replace("{told}", self.dialect.told())
             .replace("{for_update}", self.dialect.for_update())
             .replace("{skip_locked}", self.dialect.skip_locked());
         Cow::Owned(sql)

@@ -297,8 +297,9 @@ async fn what_nobody_answered_in_time_was_not_declined_by_who_comes_late(place: 
         if is_swept {
             store.sweep().await.unwrap();
         }
-        for _ in 0..2 {
-            let late = store.answer(&lease.key.tenant, support::runs::no(&id)).await.unwrap();
+        let late: [Decision; 2] = [Answer::decline(&id, "cancelled").into(), support::runs::no(&id)];
+        for late in late {
+            let late = store.answer(&lease.key.tenant, late).await.unwrap();
             let Answered::Conflict(expired) = late else { panic!("{late:?}") };
             assert_eq!(expired.answer.reason.as_deref(), Some("expired"));
         }
