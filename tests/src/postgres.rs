@@ -53,6 +53,11 @@ fn version_of(bin: &Path) -> u32 {
     version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
+/// A server of one test's own, which may do with it what others could not bear. None where PostgreSQL is not installed.
+pub fn own() -> Option<Postgres> {
+    find().map(|bin| Postgres::start(&bin))
+}
+
 impl Postgres {
     fn start(bin: &Path) -> Self {
         let dir = tempfile::Builder::new().prefix("pg-").tempdir_in("/tmp").unwrap();
@@ -70,11 +75,15 @@ impl Postgres {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let port = free_port();
         // The shell ends the server when this program is gone, however it went, and removes what it leaves: what is shared is
-        // never dropped. It does not go with the program when somebody presses Ctrl-C.
+        // never dropped. It does not go with the program when somebody presses Ctrl-C. A server that was restarted is no child
+        // of the shell; it is known by its file, which goes with it.
         let script = r#"trap '' INT TERM HUP
             "$0" "$@" & server=$!
             cat >/dev/null
-            kill -INT $server; wait $server
+            pid=data/postmaster.pid
+            kill -INT "$(head -n 1 $pid)"; wait $server
+            tries=0
+            while [ -e $pid ] && [ $tries -lt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
             cd /; rm -rf "$PGTEST_DIR""#;
         let child = command(Path::new("/bin/sh"), user, dir.path())
             .args(["-c", script])
@@ -98,6 +107,23 @@ impl Postgres {
             std::thread::sleep(Duration::from_millis(50));
         }
         server
+    }
+
+    /// Ends the server as a crash would, in the middle of whatever it does, and starts it again.
+    pub fn restart(&self) {
+        let ran = command(&self.bin.join("pg_ctl"), self.user, self.dir.path())
+            .args(["restart", "-m", "immediate", "-w", "-t", "60", "-l", "restart.log", "-D", "data"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(ran.success(), "{}", fs::read_to_string(self.dir.path().join("restart.log")).unwrap_or_default());
+    }
+
+    /// Where it listens, on this machine.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The URL of a new, empty database.

@@ -124,7 +124,8 @@ pub struct NewRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoredStatus {
-    /// It waits for a worker.
+    /// It waits for a worker. One that several workers in a row have taken in vain waits for longer each time; the audit
+    /// tells of it (`run.stalled`).
     Ready,
     /// A worker has it.
     Running,
@@ -417,7 +418,8 @@ pub struct StoredQuestion {
 pub struct Page {
     /// Entries after the one with this id; none: from the start.
     pub after: Option<String>,
-    /// At most so many.
+    /// At most so many. A store may give fewer, however many are asked for (those of `toolcell-store` at most 1 000): a list
+    /// has ended when a page is empty.
     pub limit: u32,
 }
 
@@ -437,7 +439,7 @@ pub struct TenantSettings {
     pub open_max: u32,
     /// How long runs are kept after they have ended, in days.
     pub retention_days: u32,
-    /// Where `run.pending` and `run.done` are told.
+    /// Where `run.pending`, `run.done` and `run.stalled` are told.
     pub webhook: Option<Webhook>,
 }
 
@@ -497,7 +499,7 @@ pub struct Notice {
     pub id: String,
     /// Whose run.
     pub tenant: Tenant,
-    /// `run.pending` or `run.done`.
+    /// `run.pending`, `run.done` or `run.stalled`.
     pub topic: String,
     /// What is told, as JSON.
     pub body: String,
@@ -542,7 +544,8 @@ pub struct AuditEntry {
     /// When, by the store's clock.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// What happened: `question.asked`, `question.answered`, `question.refused`, `call.executed`, `call.finished` …
+    /// What happened: `question.asked`, `question.answered`, `question.refused`, `call.executed`, `call.finished`,
+    /// `run.stalled` …
     pub kind: String,
     /// The particulars: ids, digests and codes; never what was said.
     pub body: serde_json::Value,
@@ -603,7 +606,9 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
-    /// It cannot be reached, or has no room. Nothing was written.
+    /// It cannot be reached, or has no room. Nothing was written, unless the connection broke while the change was being
+    /// written: then it is there whole or not at all, and the message says that this is not known. To do the same again is
+    /// safe: a step, an answer and the use of a grant count once, and a run that is created again is [`StoreError::Exists`].
     #[error("the store cannot be used now: {message}")]
     Unavailable {
         /// What is wrong, and how to mend it.
@@ -627,11 +632,13 @@ pub enum StoreError {
 pub trait RunStore: Send + Sync {
     // A run, by the host that works on it.
 
-    /// Writes a new run, ready for a worker.
+    /// Writes a new run, ready for a worker. Who does not know whether it was written does it again: it is
+    /// [`StoreError::Exists`] then.
     fn create(&self, run: NewRun) -> StoreFuture<'_, ()>;
 
     /// Takes a run that is ready, or whose lease has lapsed: the one of `only`, or the next in the order that is fair
-    /// between tenants. None when there is none. The lease holds for `lease` from now.
+    /// between tenants. None when there is none. The lease holds for `lease` from now. What several workers in a row have
+    /// taken without getting on with it is set aside, for longer each time, unless it is the one of `only`.
     fn claim<'a>(
         &'a self,
         worker: &'a str,
@@ -697,7 +704,7 @@ pub trait RunStore: Send + Sync {
     /// A component that was kept.
     fn component(&self, digest: Digest) -> StoreFuture<'_, Option<Vec<u8>>>;
 
-    /// Gives a grant.
+    /// Gives a grant. It holds for at most [`GRANT_MAX`](crate::GRANT_MAX) from now, whatever it says.
     fn add_grant<'a>(&'a self, tenant: &'a Tenant, grant: Grant) -> StoreFuture<'a, ()>;
 
     /// Takes a grant back.
@@ -706,7 +713,9 @@ pub trait RunStore: Send + Sync {
     /// The grants that hold.
     fn grants<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, Vec<Grant>>;
 
-    /// Uses a grant that covers this question, if there is one. The decision is not taken by this.
+    /// Uses a grant that covers this question, if there is one, and decides the question by it, in one. What the store has
+    /// on record of the question counts. No lease is needed: a grant is used once for a question that is open, whoever asks
+    /// and however often, and each time it is the same grant.
     fn use_grant<'a>(&'a self, key: &'a RunKey, question: &'a Question) -> StoreFuture<'a, Option<Grant>>;
 
     /// The audit of a tenant, oldest first.

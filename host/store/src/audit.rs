@@ -5,6 +5,8 @@ use sha2::{Digest as _, Sha256};
 use toolcell_agent::{AuditEntry, AuditHead, RunStore, StoreError, Tenant};
 
 use crate::error::damaged;
+use crate::lists::at_most;
+use crate::tenants;
 use crate::tx::{Tx, TxError, json, values};
 
 /// The SHA-256 of something that is not to stand in the audit itself.
@@ -28,20 +30,19 @@ fn chain(before: &str, seq: i64, at: i64, kind: &str, body: &str) -> String {
 
 /// Writes a line, in the transaction of what it tells.
 pub(crate) async fn note(tx: &mut Tx<'_>, tenant: &Tenant, kind: &str, body: Json) -> Result<(), TxError> {
-    let row = tx.row("select audit_seq, audit_hash from tenant where id = $1{for_update}", values![tenant]).await?;
-    let Some(row) = row else { return Err(StoreError::NotFound("tenant").into()) };
-    let (seq, at, body) = (row.int("audit_seq")? + 1, tx.now().await?, json(&body)?);
-    let hash = chain(&row.text("audit_hash")?, seq, at, kind, &body);
+    let Some(row) = tenants::row(tx, tenant).await? else { return Err(StoreError::NotFound("tenant").into()) };
+    let (at, body) = (row.locked_at, json(&body)?);
+    let seq = row.counts.audit_seq + 1;
+    let hash = chain(&row.counts.audit_hash, seq, at, kind, &body);
+    (row.counts.audit_seq, row.counts.audit_hash) = (seq, hash.clone());
     let insert = "insert into audit (tenant, seq, at, kind, body, hash) values ($1, $2, $3, $4, $5, $6)";
-    tx.run(insert, values![tenant, seq, at, kind, &body, &hash]).await?;
-    let last = "update tenant set audit_seq = $2, audit_hash = $3 where id = $1";
-    tx.run(last, values![tenant, seq, &hash]).await.map(drop)
+    tx.run(insert, values![tenant, seq, at, kind, &body, &hash]).await.map(drop)
 }
 
 pub(crate) async fn list(tx: &mut Tx<'_>, tenant: Tenant, after: u64, limit: u32) -> Result<Vec<AuditEntry>, TxError> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let rows = "select seq, at, kind, body, hash from audit where tenant = $1 and seq > $2 order by seq limit $3";
-    let rows = tx.rows(rows, values![&tenant, after, limit]).await?;
+    let rows = tx.rows(rows, values![&tenant, after, at_most(limit)]).await?;
     let entry = |row: &crate::tx::Columns| -> Result<AuditEntry, StoreError> {
         Ok(AuditEntry {
             seq: u64::try_from(row.int("seq")?).map_err(|_| damaged("a line of the audit has no number"))?,

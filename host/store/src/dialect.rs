@@ -34,6 +34,23 @@ impl Dialect {
         }
     }
 
+    /// As [`Dialect::now`], but in the columns of a select that locks a row: the time at which it has the lock.
+    pub(crate) fn clock(self) -> &'static str {
+        match self {
+            Self::Sqlite => self.now(),
+            Self::Postgres => "cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)",
+        }
+    }
+
+    /// Ends an update of runs, each of which those who listen are told of when it is certain. SQLite's are told by the process.
+    /// The channel is [`crate::wakes::CHANNEL`].
+    pub(crate) fn told(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " returning cast(pg_notify('toolcell_runs', tenant || ' ' || id) as text) as told",
+        }
+    }
+
     /// Ends a select whose rows are locked until the transaction ends. SQLite has one writer at a time anyway.
     ///
     /// Keys do not change, so it lets others write rows that refer to these: with a plain `for update` two transactions that

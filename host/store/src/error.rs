@@ -16,6 +16,11 @@ pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
         }
         sqlx::Error::Database(database) => match code(database.as_ref()) {
             Code::Full => "there is no room on the disk; make some, and it goes on".to_owned(),
+            Code::Disk => format!(
+                "the disk cannot be read or written ({}); see that it has room, that no quota or limit of the size of files is \
+                 reached and that it is sound, and it goes on",
+                database.message()
+            ),
             Code::Damaged => {
                 let message = format!(
                     "{}; nothing was changed: restore the file from a backup, or copy what is left of it with `sqlite3 FILE \
@@ -24,13 +29,53 @@ pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
                 );
                 return StoreError::Damaged { message };
             }
-            Code::ReadOnly => "the database cannot be written; check the rights of the file and its directory".to_owned(),
+            Code::ReadOnly => {
+                "the database cannot be written; check the rights of the file, of what is beside it (-wal and -shm) and of the \
+                 directory"
+                    .to_owned()
+            },
             Code::Busy => "another process has the database to itself; it is tried again".to_owned(),
             Code::Other => database.message().to_owned(),
         },
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+            let message = format!("a value cannot be read: {error}; restore it from a backup");
+            return StoreError::Damaged { message };
+        }
         other => other.to_string(),
     };
     StoreError::Unavailable { message, source: Some(Box::new(error)) }
+}
+
+/// What to say when a transaction was to be written and nobody has said that it was.
+pub(crate) fn unsure(error: sqlx::Error) -> StoreError {
+    match store_error(error) {
+        StoreError::Unavailable { message, source } => {
+            let message = format!(
+                "it is not known whether the last change was written, whole or not at all; do it again, which changes nothing \
+                 if it was: {message}"
+            );
+            StoreError::Unavailable { message, source }
+        }
+        other => other,
+    }
+}
+
+/// Whether a commit that failed with this has written nothing, as the database says.
+pub(crate) fn is_given_up(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(database) = error else { return false };
+    // Class 23 of PostgreSQL: a constraint does not hold.
+    let is_constraint = database.code().is_some_and(|code| code.len() == 5 && code.starts_with("23"));
+    is_worth_another_try(error) || is_constraint || matches!(code(database.as_ref()), Code::Full | Code::Busy)
+}
+
+/// Whether a connection is of no use any more.
+pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        // Operator intervention: the server ends, or has ended this connection.
+        sqlx::Error::Database(database) => database.code().is_some_and(|code| code.starts_with("57P")),
+        _ => false,
+    }
 }
 
 /// JSON that the store wrote and cannot read.
@@ -58,6 +103,7 @@ pub(crate) fn is_duplicate(error: &sqlx::Error) -> bool {
 
 enum Code {
     Full,
+    Disk,
     Damaged,
     ReadOnly,
     Busy,
@@ -70,8 +116,9 @@ fn code(error: &dyn sqlx::error::DatabaseError) -> Code {
     // characters (appendix A).
     match code.parse::<u32>().map(|number| number & 0xff) {
         Ok(13) if code.len() < 5 => Code::Full,
+        Ok(10) if code.len() < 5 => Code::Disk,
         Ok(11 | 26) if code.len() < 5 => Code::Damaged,
-        Ok(8 | 14) if code.len() < 5 => Code::ReadOnly,
+        Ok(3 | 8 | 14) if code.len() < 5 => Code::ReadOnly,
         Ok(5 | 6) if code.len() < 5 => Code::Busy,
         _ if code == "53100" => Code::Full,
         _ if code.starts_with("XX") => Code::Damaged,

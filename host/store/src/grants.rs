@@ -1,17 +1,20 @@
 //! Grants: a yes that holds for later calls too.
 
 use serde_json::{Value, json};
-use toolcell_agent::{Grant, Question, RunKey, StoreError, Tenant};
+use toolcell_agent::{Decision, GRANT_MAX, Grant, OpenCallRecord, Question, RunKey, StoreError, Tenant};
+use toolcell_contract::Answer;
 
-use crate::tx::{Tx, TxError, json as to_json, micros, values};
+use crate::answers::{Close, Late, decide, lock_asker};
+use crate::tx::{Tx, TxError, json as to_json, micros, span, values};
 use crate::{audit, tenants};
 
 pub(crate) async fn add(tx: &mut Tx<'_>, tenant: Tenant, grant: Grant) -> Result<(), TxError> {
     tenants::ensure(tx, &tenant).await?;
     let insert =
         "insert into standing_grant (tenant, id, tool, body, uses_left, expires_at) values ($1, $2, $3, $4, $5, $6)";
-    let values =
-        values![&tenant, &grant.id, &grant.tool, to_json(&grant)?, grant.uses.map(i64::from), micros(grant.expires_at)];
+    // However far ahead the clock is of the host that gives it.
+    let expires_at = micros(grant.expires_at).min(tx.now().await?.saturating_add(span(GRANT_MAX)));
+    let values = values![&tenant, &grant.id, &grant.tool, to_json(&grant)?, grant.uses.map(i64::from), expires_at];
     tx.run(insert, values).await?;
     let body = json!({ "grant": grant.id, "tool": grant.tool, "component": grant.digest, "by": grant.by });
     audit::note(tx, &tenant, "grant.given", body).await
@@ -25,30 +28,58 @@ pub(crate) async fn revoke(tx: &mut Tx<'_>, tenant: Tenant, id: String) -> Resul
 }
 
 pub(crate) async fn list(tx: &mut Tx<'_>, tenant: Tenant) -> Result<Vec<Grant>, TxError> {
-    let hold = "select body, uses_left from standing_grant where tenant = $1 and expires_at > {now} \
+    let hold = "select body, uses_left, expires_at from standing_grant where tenant = $1 and expires_at > {now} \
                 and (uses_left is null or uses_left > 0) order by id";
     let rows = tx.rows(hold, values![&tenant]).await?;
     let grant = |row: &crate::tx::Columns| -> Result<Grant, StoreError> {
         let grant: Grant = row.json("body")?;
-        Ok(Grant { uses: row.maybe_int("uses_left")?.and_then(|left| u32::try_from(left).ok()), ..grant })
+        let uses = row.maybe_int("uses_left")?.and_then(|left| u32::try_from(left).ok());
+        Ok(Grant { uses, expires_at: row.time("expires_at")?, ..grant })
     };
     Ok(rows.iter().map(grant).collect::<Result<_, _>>()?)
 }
 
-pub(crate) async fn take(tx: &mut Tx<'_>, key: &RunKey, question: &Question) -> Result<Option<Grant>, TxError> {
-    if !question.is_plain_approval() {
+/// Decides an open question by a grant that covers it. The question is the one on record, whatever the worker says, and a grant
+/// is used once for it: so it does not matter whether the worker still has the run, or has asked before.
+pub(crate) async fn take(tx: &mut Tx<'_>, key: &RunKey, id: &str) -> Result<Option<Grant>, TxError> {
+    let run = match lock_asker(tx, &key.tenant, id).await {
+        Err(TxError::Store(StoreError::NotFound(_))) => return Ok(None),
+        locked => locked?,
+    };
+    let asked = "select body, state, used_grant, expires_at, {now} as now from suspension \
+                 where tenant = $1 and run = $2 and id = $3";
+    let Some(asked) = tx.row(asked, values![&key.tenant, &key.run, id]).await? else { return Ok(None) };
+    if let Some(used) = asked.maybe_json("used_grant")? {
+        return Ok(Some(used));
+    }
+    let open: OpenCallRecord = asked.json("body")?;
+    let question = open.question();
+    let is_open = asked.text("state")? == "open" && asked.int("expires_at")? > asked.int("now")?;
+    // Only for a plain yes or no: nobody could know beforehand what is to be typed.
+    if !is_open || !question.is_plain_approval() {
         return Ok(None);
     }
+    let Some(grant) = use_one(tx, key, &question).await? else { return Ok(None) };
+    let by = Some(format!("grant {} of {}", grant.id, grant.by));
+    let yes = Decision { by, ..Answer::approve(id).into() };
+    let body = json!({ "grant": grant.id, "question": id, "call": question.call_id });
+    audit::note(tx, &key.tenant, "grant.used", body).await?;
+    decide(tx, &run, id, Close::Answered, Late::Fine, &yes).await?;
+    let used = "update suspension set used_grant = $3 where tenant = $1 and id = $2";
+    tx.run(used, values![&key.tenant, id, to_json(&grant)?]).await?;
+    Ok(Some(grant))
+}
+
+/// Counts a use of a grant that covers a question.
+async fn use_one(tx: &mut Tx<'_>, key: &RunKey, question: &Question) -> Result<Option<Grant>, TxError> {
     for grant in list(tx, key.tenant.clone()).await?.into_iter().filter(|grant| covers(grant, key, question)) {
         // Others may have used it up since, or taken it back.
         let count = "update standing_grant set uses_left = uses_left - 1 where tenant = $1 and id = $2 \
                      and expires_at > {now} and (uses_left is null or uses_left > 0)";
-        if tx.run(count, values![&key.tenant, &grant.id]).await? == 0 {
-            continue;
+        if tx.run(count, values![&key.tenant, &grant.id]).await? > 0 {
+            let uses = grant.uses.map(|uses| uses.saturating_sub(1));
+            return Ok(Some(Grant { uses, ..grant }));
         }
-        let body = json!({ "grant": grant.id, "question": question.request.id, "call": question.call_id });
-        audit::note(tx, &key.tenant, "grant.used", body).await?;
-        return Ok(Some(grant));
     }
     Ok(None)
 }

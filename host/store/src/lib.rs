@@ -42,5 +42,6 @@ mod tx;
 mod wakes;
 
 pub use audit::{AuditBreak, verify_audit};
+pub use lists::PAGE_MAX;
 pub use place::{Options, open, open_with};
 pub use store::SqlStore;

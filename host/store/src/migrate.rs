@@ -7,7 +7,11 @@ use crate::dialect::Dialect;
 use crate::error::store_error;
 
 /// Every step, in order. A released one is never changed.
-const STEPS: [&str; 2] = [include_str!("../migrations/0001_runs.sql"), include_str!("../migrations/0002_order.sql")];
+const STEPS: [&str; 3] = [
+    include_str!("../migrations/0001_runs.sql"),
+    include_str!("../migrations/0002_order.sql"),
+    include_str!("../migrations/0003_stalled.sql"),
+];
 
 /// The schema that this version writes.
 pub(crate) const SCHEMA: i64 = STEPS.len() as i64;
@@ -26,6 +30,8 @@ pub(crate) async fn migrate(connection: &mut AnyConnection, dialect: Dialect) ->
     let mut tx = connection.begin_with(dialect.begin()).await.map_err(store_error)?;
     if dialect == Dialect::Postgres {
         run(&mut tx, &format!("select pg_advisory_xact_lock({LOCK})")).await?;
+        // An index over very many rows takes as long as it takes.
+        run(&mut tx, "set local statement_timeout = 0").await?;
     }
     let found = version(&mut tx, dialect).await?;
     if found > SCHEMA {

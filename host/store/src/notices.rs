@@ -7,6 +7,7 @@ use time::format_description::well_known::Rfc3339;
 use toolcell_agent::{Notice, OpenCallRecord, RunKey, StoreError, StoredEnd, TenantSettings};
 
 use crate::error::damaged;
+use crate::lists::at_most;
 use crate::tx::{Tx, TxError, json as to_json, span, time, values};
 
 /// Tells that a run waits, and for what.
@@ -26,6 +27,11 @@ pub(crate) async fn pending(tx: &mut Tx<'_>, key: &RunKey) -> Result<(), TxError
 /// Tells that a run has ended, and how.
 pub(crate) async fn done(tx: &mut Tx<'_>, key: &RunKey, end: &StoredEnd) -> Result<(), TxError> {
     note(tx, key, "run.done", json!({ "end": end })).await
+}
+
+/// Tells that a run does not go on, though it was tried so often.
+pub(crate) async fn stalled(tx: &mut Tx<'_>, key: &RunKey, tries: i64) -> Result<(), TxError> {
+    note(tx, key, "run.stalled", json!({ "tries": tries })).await
 }
 
 async fn note(tx: &mut Tx<'_>, key: &RunKey, topic: &str, mut body: Value) -> Result<(), TxError> {
@@ -48,7 +54,7 @@ async fn note(tx: &mut Tx<'_>, key: &RunKey, topic: &str, mut body: Value) -> Re
 pub(crate) async fn due(tx: &mut Tx<'_>, limit: u32, lease: Duration) -> Result<Vec<Notice>, TxError> {
     let due = "select id, tenant, topic, body, attempts from outbox where due_at <= {now} order by due_at \
                limit $1{skip_locked}";
-    let rows = tx.rows(due, values![limit]).await?;
+    let rows = tx.rows(due, values![at_most(limit)]).await?;
     let mut notices = Vec::new();
     for row in rows {
         let (id, tenant) = (row.text("id")?, row.text("tenant")?);

@@ -40,6 +40,13 @@ pub(crate) const STATEMENT_MAX: Duration = Duration::from_secs(30);
 /// The oldest PostgreSQL that its makers still mend.
 const POSTGRES_MIN: i64 = 14;
 
+/// The largest SQLite file that is looked at whole when it is opened, in bytes: that takes some tenths of a second, while every
+/// command would wait for minutes with a file of many gigabytes. Of a larger one the beginning, the tables and the length are
+/// looked at; a page that is damaged is told when it is read, and SQLite does not write to a page that it cannot read. The size
+/// decides, and not how the file was left: it is after a crash that a store must be back soon, and the log (WAL) mends what a
+/// crash leaves.
+const CHECK_MAX: u64 = 64 << 20;
+
 /// How often somebody looks whether another process has got on with making a file.
 const MAKING: Duration = Duration::from_millis(20);
 
@@ -87,6 +94,8 @@ async fn postgres(url: &str, options: &Options) -> Result<SqlStore, StoreError> 
     let pool = AnyPoolOptions::new()
         .max_connections(options.connections_max.get())
         .acquire_timeout(options.wait_max)
+        // Whether it still is one is found out when a transaction begins.
+        .test_before_acquire(false)
         .after_connect(move |connection, _| {
             let settings = settings.clone();
             Box::pin(async move { connection.execute(sqlx::AssertSqlSafe(settings)).await.map(drop) })
@@ -210,7 +219,11 @@ fn prepare(path: &Path) -> Result<bool, StoreError> {
             let message = format!("{} is no file", path.display());
             Err(StoreError::Unavailable { message, source: None })
         }
-        Ok(_) => Ok(false),
+        // SQLite would take it for reading only, and leave a log beside it that stays so when its rights are given back.
+        Ok(_) => match std::fs::OpenOptions::new().read(true).write(true).open(path) {
+            Ok(_) => Ok(false),
+            Err(error) => Err(cannot("the rights of the file or its directory do not allow to write", error)),
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
             match made {
@@ -266,6 +279,10 @@ async fn check(path: &Path, url: &str, wait_max: Duration) -> Result<(), StoreEr
     if ours == 0 && foreign > 0 {
         let message = format!("{} is a database of another program; it was left as it is", path.display());
         return Err(StoreError::Damaged { message });
+    }
+    let length = std::fs::metadata(path).map_or(0, |found| found.len());
+    if length > CHECK_MAX {
+        return connection.close().await.map_err(failed);
     }
     // Quick: without looking at the contents of indexes.
     let verdict: String =

@@ -35,7 +35,8 @@ pub(crate) fn head_of(row: &Columns) -> Result<RunHead, StoreError> {
 
 fn status(word: &str) -> Result<StoredStatus, StoreError> {
     Ok(match word {
-        "ready" => StoredStatus::Ready,
+        // One that is set aside waits for a worker, too, for longer.
+        "ready" | "stalled" => StoredStatus::Ready,
         "running" => StoredStatus::Running,
         "pending" => StoredStatus::Pending,
         word => {

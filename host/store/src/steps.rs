@@ -7,15 +7,14 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use toolcell_agent::{
     Checkpoint, Decision, Lease, OpenCallRecord, Slot, Step, StoreError, StoredEnd, StoredRecord, StoredReply,
-    TenantSettings,
 };
 use toolcell_contract::{Answer, FailureCode};
 
-use crate::answers::Close;
+use crate::answers::{Close, Late};
 use crate::claims::{Held, fence, fence_or};
 use crate::error::{damaged, is_duplicate};
 use crate::tx::{Columns, Tx, TxError, json as to_json, micros, span, values};
-use crate::{answers, audit, notices};
+use crate::{answers, audit, notices, tenants};
 
 /// How long a question is open that names no end.
 const OPEN_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -62,7 +61,8 @@ async fn replied(
     if tx.run(event, values![tenant, run, seq, to_json(reply)?]).await? == 0 {
         return Ok(());
     }
-    let update = "update run set turns = $3, checkpoint = $4, updated_at = {now} where tenant = $1 and id = $2";
+    let update =
+        "update run set turns = $3, checkpoint = $4, stalls = 0, updated_at = {now} where tenant = $1 and id = $2";
     tx.run(update, values![tenant, run, seq, to_json(checkpoint)?]).await?;
     for place in (0_u32..).take(reply.turn.calls.len()) {
         let slot = "insert into call (tenant, run, turn, place, state) values ($1, $2, $3, $4, 'requested')";
@@ -98,13 +98,12 @@ async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRec
     if tx.row(asked, values![tenant, run, slot.turn, slot.place, id]).await?.is_some() {
         return Ok(());
     }
-    let row = tx.row("select open, settings from tenant where id = $1{for_update}", values![tenant]).await?;
-    let Some(row) = row else { return Err(StoreError::Fenced.into()) };
-    let settings: TenantSettings = row.json("settings")?;
-    if row.int("open")? >= i64::from(settings.open_max) {
-        return Err(StoreError::TooManyOpen(settings.open_max).into());
+    let Some(row) = tenants::row(tx, tenant).await? else { return Err(StoreError::Fenced.into()) };
+    if row.counts.open >= i64::from(row.settings.open_max) {
+        return Err(StoreError::TooManyOpen(row.settings.open_max).into());
     }
-    let now = tx.now().await?;
+    row.counts.open += 1;
+    let now = row.locked_at;
     let expires_at = expires_at(now, open.request.expires_at.as_deref());
     let insert = "insert into suspension (id, tenant, run, turn, place, state, body, asked_at, expires_at) \
                   values ($1, $2, $3, $4, $5, 'open', $6, $7, $8)";
@@ -117,8 +116,7 @@ async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRec
     let wait = "update call set state = 'suspended', suspension = $5 \
                 where tenant = $1 and run = $2 and turn = $3 and place = $4";
     tx.run(wait, values![tenant, run, slot.turn, slot.place, id]).await?;
-    tx.run("update tenant set open = open + 1 where id = $1", values![tenant]).await?;
-    let count = "update run set open = open + 1, updated_at = {now} where tenant = $1 and id = $2";
+    let count = "update run set open = open + 1, stalls = 0, updated_at = {now} where tenant = $1 and id = $2";
     tx.run(count, values![tenant, run]).await?;
     let body = json!({
         "question": id, "call": open.call_id, "tool": open.tool.name, "component": open.digest,
@@ -140,11 +138,16 @@ async fn finished(tx: &mut Tx<'_>, held: &Lease, slot: Slot, record: &StoredReco
     if tx.run(finish, values![tenant, run, slot.turn, slot.place, to_json(record)?]).await? == 0 {
         return call(tx, held, slot).await.map(|_has_its_result| ());
     }
-    let open = "select id, body from suspension where tenant = $1 and run = $2 and turn = $3 and place = $4 and state = 'open'";
+    let open =
+        "select id from suspension where tenant = $1 and run = $2 and turn = $3 and place = $4 and state = 'open'";
+    let mut closed = 0;
     for row in tx.rows(open, values![tenant, run, slot.turn, slot.place]).await? {
         let close = if record.code == Some(FailureCode::Expired) { Close::Expired } else { Close::Cancelled };
-        answers::close(tx, &held.key, &row.text("id")?, close, &close.decision(&row.text("id")?)).await?;
+        closed += answers::close(tx, &held.key, &row.text("id")?, close, Late::Fine, &close.decision(&row.text("id")?))
+            .await?;
     }
+    let got_on = "update run set open = open - $3, stalls = 0, updated_at = {now} where tenant = $1 and id = $2";
+    tx.run(got_on, values![tenant, run, closed]).await?;
     let consume = "update suspension set is_consumed = 1 where tenant = $1 and run = $2 and turn = $3 and place = $4";
     tx.run(consume, values![tenant, run, slot.turn, slot.place]).await?;
     let body = json!({
@@ -163,13 +166,15 @@ async fn ended(tx: &mut Tx<'_>, held: &Lease, end: &StoredEnd) -> Result<(), TxE
         return Ok(());
     }
     let open = "select id from suspension where tenant = $1 and run = $2 and state = 'open'";
+    let mut closed = 0;
     for row in tx.rows(open, values![tenant, run]).await? {
         let id = row.text("id")?;
-        answers::close(tx, &held.key, &id, Close::Cancelled, &Close::Cancelled.decision(&id)).await?;
+        closed +=
+            answers::close(tx, &held.key, &id, Close::Cancelled, Late::Fine, &Close::Cancelled.decision(&id)).await?;
     }
-    let finish = "update run set status = $3, ended = $4, worker = null, lease_until = null, updated_at = {now} \
+    let finish = "update run set status = $3, ended = $4, open = open - $5, stalls = 0, worker = null, lease_until = null, updated_at = {now} \
                   where tenant = $1 and id = $2";
-    tx.run(finish, values![tenant, run, status, to_json(end)?]).await?;
+    tx.run(finish, values![tenant, run, status, to_json(end)?, closed]).await?;
     notices::done(tx, &held.key, end).await?;
     tx.wake(&held.key).await
 }

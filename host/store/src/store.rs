@@ -16,7 +16,7 @@ use toolcell_agent::{
 use toolcell_contract::Digest;
 
 use crate::dialect::Dialect;
-use crate::tx::{Tx, TxError, transact};
+use crate::tx::{Tx, TxError, Way, transact};
 use crate::{answers, audit, claims, grants, lists, notices, read, steps, sweep, tenants};
 
 /// Pieces in which a tenant is removed before the rest goes at once: as many as a tenant of ten million runs has. One that
@@ -102,7 +102,16 @@ impl SqlStore {
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {
-        transact(&self.pool, self.dialect, self.dialect.begin_reading(), work).await.map(|(done, _)| done)
+        let way = Way::Together(self.dialect.begin_reading());
+        transact(&self.pool, self.dialect, way, work).await.map(|(done, _)| done)
+    }
+
+    /// Reads something with one statement.
+    async fn look<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        transact(&self.pool, self.dialect, Way::Alone, work).await.map(|(done, _)| done)
     }
 
     /// Does something in one transaction, and tells who waits for it.
@@ -110,7 +119,7 @@ impl SqlStore {
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {
-        let (done, woken) = transact(&self.pool, self.dialect, self.dialect.begin(), work).await?;
+        let (done, woken) = transact(&self.pool, self.dialect, Way::Together(self.dialect.begin()), work).await?;
         for key in woken {
             // Nobody listens: then nobody has to be told.
             let _ = self.wakes.send(Wake(Some(key)));
@@ -171,12 +180,12 @@ impl RunStore for SqlStore {
 
     fn question<'a>(&'a self, tenant: &'a Tenant, id: &'a str) -> StoreFuture<'a, StoredQuestion> {
         let (tenant, id) = (tenant.clone(), id.to_owned());
-        in_tx!(self.read, tenant, id => |tx| lists::question(tx, tenant, id))
+        in_tx!(self.look, tenant, id => |tx| lists::question(tx, tenant, id))
     }
 
     fn questions<'a>(&'a self, tenant: &'a Tenant, page: Page) -> StoreFuture<'a, Vec<StoredQuestion>> {
         let tenant = tenant.clone();
-        in_tx!(self.read, tenant, page => |tx| lists::questions(tx, tenant, page))
+        in_tx!(self.look, tenant, page => |tx| lists::questions(tx, tenant, page))
     }
 
     fn run<'a>(&'a self, key: &'a RunKey) -> StoreFuture<'a, StoredRun> {
@@ -186,7 +195,7 @@ impl RunStore for SqlStore {
 
     fn runs<'a>(&'a self, tenant: &'a Tenant, page: Page) -> StoreFuture<'a, Vec<RunHead>> {
         let tenant = tenant.clone();
-        in_tx!(self.read, tenant, page => |tx| lists::runs(tx, tenant, page))
+        in_tx!(self.look, tenant, page => |tx| lists::runs(tx, tenant, page))
     }
 
     fn wakes(&self) -> broadcast::Receiver<Wake> {
@@ -222,7 +231,7 @@ impl RunStore for SqlStore {
     }
 
     fn component(&self, digest: Digest) -> StoreFuture<'_, Option<Vec<u8>>> {
-        in_tx!(self.read, => |tx| tenants::component(tx, digest))
+        in_tx!(self.look, => |tx| tenants::component(tx, digest))
     }
 
     fn add_grant<'a>(&'a self, tenant: &'a Tenant, grant: Grant) -> StoreFuture<'a, ()> {
@@ -237,27 +246,27 @@ impl RunStore for SqlStore {
 
     fn grants<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, Vec<Grant>> {
         let tenant = tenant.clone();
-        in_tx!(self.read, tenant => |tx| grants::list(tx, tenant))
+        in_tx!(self.look, tenant => |tx| grants::list(tx, tenant))
     }
 
     fn use_grant<'a>(&'a self, key: &'a RunKey, question: &'a Question) -> StoreFuture<'a, Option<Grant>> {
-        let (key, question) = (key.clone(), question.clone());
-        in_tx!(self.tx, key, question => |tx| grants::take(tx, &key, &question))
+        let (key, id) = (key.clone(), question.request.id.clone());
+        in_tx!(self.tx, key, id => |tx| grants::take(tx, &key, &id))
     }
 
     fn audit<'a>(&'a self, tenant: &'a Tenant, after: u64, limit: u32) -> StoreFuture<'a, Vec<AuditEntry>> {
         let tenant = tenant.clone();
-        in_tx!(self.read, tenant => |tx| audit::list(tx, tenant, after, limit))
+        in_tx!(self.look, tenant => |tx| audit::list(tx, tenant, after, limit))
     }
 
     fn audit_head<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, AuditHead> {
         let tenant = tenant.clone();
-        in_tx!(self.read, tenant => |tx| audit::head(tx, tenant))
+        in_tx!(self.look, tenant => |tx| audit::head(tx, tenant))
     }
 
     fn settings<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, TenantSettings> {
         let tenant = tenant.clone();
-        in_tx!(self.read, tenant => |tx| tenants::settings(tx, tenant))
+        in_tx!(self.look, tenant => |tx| tenants::settings(tx, tenant))
     }
 
     fn set_settings<'a>(&'a self, tenant: &'a Tenant, settings: TenantSettings) -> StoreFuture<'a, ()> {

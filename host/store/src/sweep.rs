@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use toolcell_agent::{RunKey, StoreError, Swept};
 
-use crate::answers::{Close, close, go_on, lock};
+use crate::answers::{Close, Late, decide, lock};
+use crate::tenants;
 use crate::tx::{Tx, TxError, span, values};
 
 /// Questions that lapse, and runs that are removed, in one look; the next look takes more.
@@ -27,7 +28,7 @@ pub(crate) async fn due(tx: &mut Tx<'_>) -> Result<Vec<(RunKey, String)>, TxErro
 
 /// Lets a question lapse, unless somebody was faster.
 pub(crate) async fn expire(tx: &mut Tx<'_>, key: RunKey, id: String) -> Result<u64, TxError> {
-    match lock(tx, &key).await {
+    let run = match lock(tx, &key).await {
         Err(TxError::Store(StoreError::NotFound(_))) => return Ok(0),
         locked => locked?,
     };
@@ -35,8 +36,7 @@ pub(crate) async fn expire(tx: &mut Tx<'_>, key: RunKey, id: String) -> Result<u
     if tx.row(still, values![&key.tenant, &id]).await?.is_none() {
         return Ok(0);
     }
-    close(tx, &key, &id, Close::Expired, &Close::Expired.decision(&id)).await?;
-    go_on(tx, &key).await?;
+    decide(tx, &run, &id, Close::Expired, Late::Fine, &Close::Expired.decision(&id)).await?;
     Ok(1)
 }
 
@@ -54,9 +54,15 @@ pub(crate) async fn rest(tx: &mut Tx<'_>) -> Result<Swept, TxError> {
         tx.wake(&row.key()?).await?;
         swept.woken += 1;
     }
+    let again = "select tenant, id as run from run where status = 'stalled' and retry_at <= {now} \
+                 order by retry_at limit $1{skip_locked}";
+    for row in tx.rows(again, values![DUE_MAX]).await? {
+        tenants::bring_back(tx, &row.key()?).await?;
+        swept.woken += 1;
+    }
     let kept_long_enough = "delete from run where (tenant, id) in (select r.tenant, r.id from tenant t join run r \
                             on r.tenant = t.id and r.updated_at < {now} - t.retention \
-                            where r.status not in ('new', 'ready', 'running', 'pending') limit $1)";
+                            where r.status not in ('new', 'ready', 'running', 'pending', 'stalled') limit $1)";
     swept.purged = tx.run(kept_long_enough, values![DUE_MAX]).await?;
     tx.run("delete from component where kept_at < {now} - $1", values![span(COMPONENT_KEPT)]).await?;
     tx.run("delete from standing_grant where expires_at <= {now}", values![]).await?;

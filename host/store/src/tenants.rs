@@ -5,6 +5,66 @@ use toolcell_contract::Digest;
 
 use crate::tx::{Tx, TxError, json, values};
 
+/// A tenant as a transaction leaves it: read once, with its lock, and written once, at the end.
+#[derive(Debug, Clone)]
+pub(crate) struct TenantRow {
+    id: Tenant,
+    pub(crate) settings: TenantSettings,
+    pub(crate) counts: Counts,
+    was: Counts,
+    /// When it was locked: nobody has written a line of its audit since.
+    pub(crate) locked_at: i64,
+}
+
+/// What changes of a tenant as its runs go on.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Counts {
+    pub(crate) vtime: i64,
+    pub(crate) open: i64,
+    pub(crate) audit_seq: i64,
+    pub(crate) audit_hash: String,
+}
+
+/// A tenant, locked until the transaction ends. None when it was removed.
+pub(crate) async fn row<'t>(tx: &'t mut Tx<'_>, tenant: &Tenant) -> Result<Option<&'t mut TenantRow>, TxError> {
+    let known = tx.tenants.iter().position(|row| row.id == *tenant);
+    let at = match known {
+        Some(at) => at,
+        None => {
+            let one = "select settings, vtime, open, audit_seq, audit_hash, {clock} as locked_at from tenant \
+                       where id = $1{for_update}";
+            let Some(row) = tx.row(one, values![tenant]).await? else { return Ok(None) };
+            let counts = Counts {
+                vtime: row.int("vtime")?,
+                open: row.int("open")?,
+                audit_seq: row.int("audit_seq")?,
+                audit_hash: row.text("audit_hash")?,
+            };
+            tx.tenants.push(TenantRow {
+                id: tenant.clone(),
+                settings: row.json("settings")?,
+                was: counts.clone(),
+                counts,
+                locked_at: row.int("locked_at")?,
+            });
+            tx.tenants.len() - 1
+        }
+    };
+    Ok(tx.tenants.get_mut(at))
+}
+
+/// Writes what has changed of the tenants of a transaction.
+pub(crate) async fn save(tx: &mut Tx<'_>) -> Result<(), TxError> {
+    for TenantRow { id, counts, was, .. } in std::mem::take(&mut tx.tenants) {
+        if counts != was {
+            let Counts { vtime, open, audit_seq, audit_hash } = counts;
+            let save = "update tenant set vtime = $2, open = $3, audit_seq = $4, audit_hash = $5 where id = $1";
+            tx.run(save, values![&id, vtime, open, audit_seq, audit_hash]).await?;
+        }
+    }
+    Ok(())
+}
+
 /// What virtual time a run of a tenant of weight 1 takes.
 const RUN_COST: i64 = 1_000_000;
 
@@ -56,47 +116,58 @@ pub(crate) async fn delete(tx: &mut Tx<'_>, tenant: Tenant) -> Result<(), TxErro
     }
 }
 
-/// Where a run of a tenant with this virtual time stands in the order. A tenant that was away begins where the others are:
-/// it has not saved up anything. Neither is it further behind than the last of those that wait, whatever it had before.
-async fn place(tx: &mut Tx<'_>, vtime: i64) -> Result<i64, TxError> {
-    let first =
-        tx.row("select prio from run where status = 'ready' order by prio, created_at limit 1", values![]).await?;
-    let Some(first) = first else {
-        // Nobody waits: whoever comes next stands where the one who has had most would.
-        let most = tx.row("select max(vtime) as most from tenant", values![]).await?;
-        return Ok(most.map(|row| row.maybe_int("most")).transpose()?.flatten().unwrap_or(vtime));
-    };
-    let (first, behind) = (first.int("prio")?, behind_all(tx).await?);
-    Ok(vtime.clamp(first, behind.max(first)))
+/// The order of those that wait.
+struct Order {
+    /// The place of the first that waits.
+    first: Option<i64>,
+    /// The place behind all that wait.
+    behind_all: i64,
+    /// Where the tenant that has had most stands.
+    most: Option<i64>,
 }
 
-/// The place behind all that wait.
-async fn behind_all(tx: &mut Tx<'_>) -> Result<i64, TxError> {
-    let last = "select prio from run where status = 'ready' order by prio desc, created_at desc limit 1";
-    let last = tx.row(last, values![]).await?.map(|row| row.int("prio")).transpose()?;
-    Ok(last.map_or(0, |last| last.saturating_add(RUN_COST)))
+async fn order(tx: &mut Tx<'_>) -> Result<Order, TxError> {
+    let order = "select (select prio from run where status = 'ready' order by prio, created_at limit 1) as first, \
+                 (select prio from run where status = 'ready' order by prio desc, created_at desc limit 1) as last, \
+                 (select max(vtime) from tenant) as most";
+    let row = tx.row(order, values![]).await?.ok_or(sqlx::Error::RowNotFound)?;
+    let last = row.maybe_int("last")?;
+    Ok(Order {
+        first: row.maybe_int("first")?,
+        behind_all: last.map_or(0, |last| last.saturating_add(RUN_COST)),
+        most: row.maybe_int("most")?,
+    })
 }
 
-/// Puts a run behind all that wait: nobody can work on it now.
-pub(crate) async fn set_back(tx: &mut Tx<'_>, key: &RunKey) -> Result<(), TxError> {
-    let prio = behind_all(tx).await?;
-    let back = "update run set status = 'ready', prio = $3, worker = null, lease_until = null \
-                where tenant = $1 and id = $2";
-    tx.run(back, values![&key.tenant, &key.run, prio]).await.map(drop)
+impl Order {
+    /// Where a run of a tenant with this virtual time stands. A tenant that was away begins where the others are: it has not
+    /// saved up anything. Neither is it further behind than the last of those that wait, whatever it had before.
+    fn place(&self, vtime: i64) -> i64 {
+        match self.first {
+            Some(first) => vtime.clamp(first, self.behind_all.max(first)),
+            // Nobody waits: whoever comes next stands where the one who has had most would.
+            None => self.most.unwrap_or(vtime),
+        }
+    }
 }
 
-/// Makes a run ready for a worker, behind as many runs of other tenants as its own tenant has had.
-pub(crate) async fn enqueue(tx: &mut Tx<'_>, key: &RunKey) -> Result<(), TxError> {
-    let row = tx.row("select vtime, settings from tenant where id = $1{for_update}", values![&key.tenant]).await?;
-    let Some(row) = row else { return Err(StoreError::NotFound("run").into()) };
-    let settings: TenantSettings = row.json("settings")?;
-    let prio = place(tx, row.int("vtime")?).await?;
-    let vtime = prio.saturating_add(RUN_COST / i64::from(settings.weight.max(1)));
-    tx.run("update tenant set vtime = $2 where id = $1", values![&key.tenant, vtime]).await?;
-    let ready = "update run set status = 'ready', prio = $3, worker = null, lease_until = null, updated_at = {now} \
-                 where tenant = $1 and id = $2";
-    tx.run(ready, values![&key.tenant, &key.run, prio]).await?;
-    tx.wake(key).await
+/// Makes a run that was set aside ready again, behind all that wait: it may be in vain.
+pub(crate) async fn bring_back(tx: &mut Tx<'_>, key: &RunKey) -> Result<(), TxError> {
+    let prio = order(tx).await?.behind_all;
+    let back = "update run set status = 'ready', prio = $3, retry_at = null where tenant = $1 and id = $2{told}";
+    tx.run_and_tell(back, key, values![&key.tenant, &key.run, prio]).await
+}
+
+/// Makes a run ready for a worker, behind as many runs of other tenants as its own tenant has had. `closed` of its questions
+/// are no longer open.
+pub(crate) async fn enqueue(tx: &mut Tx<'_>, key: &RunKey, closed: i64) -> Result<(), TxError> {
+    let order = order(tx).await?;
+    let Some(row) = row(tx, &key.tenant).await? else { return Err(StoreError::NotFound("run").into()) };
+    let prio = order.place(row.counts.vtime);
+    row.counts.vtime = prio.saturating_add(RUN_COST / i64::from(row.settings.weight.max(1)));
+    let ready = "update run set status = 'ready', prio = $3, open = open - $4, stalls = 0, retry_at = null, worker = null, \
+                 lease_until = null, updated_at = {now} where tenant = $1 and id = $2{told}";
+    tx.run_and_tell(ready, key, values![&key.tenant, &key.run, prio, closed]).await
 }
 
 pub(crate) async fn keep_component(tx: &mut Tx<'_>, digest: Digest, bytes: Vec<u8>) -> Result<(), TxError> {

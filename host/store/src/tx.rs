@@ -13,7 +13,8 @@ use time::OffsetDateTime;
 use toolcell_agent::{RunKey, StoreError, Tenant};
 
 use crate::dialect::Dialect;
-use crate::error::{damaged, is_worth_another_try, store_error, unreadable};
+use crate::error::{damaged, is_broken, is_given_up, is_worth_another_try, store_error, unreadable, unsure};
+use crate::tenants::{self, TenantRow};
 
 /// Times that a transaction is tried which the database gave up because of another.
 const TRIES: u32 = 5;
@@ -85,10 +86,27 @@ macro_rules! values {
 }
 pub(crate) use values;
 
+/// How statements are held together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Way {
+    /// As one transaction, which begins so.
+    Together(&'static str),
+    /// Not at all: there is one, and it reads.
+    Alone,
+}
+
+/// A connection, in a transaction or as it is.
+enum Inner<'c> {
+    Together(Transaction<'c, Any>),
+    Alone(&'c mut AnyConnection),
+}
+
 /// A transaction.
 pub(crate) struct Tx<'c> {
-    inner: Transaction<'c, Any>,
+    inner: Inner<'c>,
     pub(crate) dialect: Dialect,
+    /// Tenants that it has to do with, as it leaves them.
+    pub(crate) tenants: Vec<TenantRow>,
     /// What happened, to be told when it is certain.
     pub(crate) woken: Vec<RunKey>,
 }
@@ -98,7 +116,7 @@ pub(crate) struct Tx<'c> {
 pub(crate) async fn transact<T, W>(
     pool: &AnyPool,
     dialect: Dialect,
-    begin: &'static str,
+    way: Way,
     work: W,
 ) -> Result<(T, Vec<RunKey>), StoreError>
 where
@@ -106,56 +124,79 @@ where
 {
     let mut pause = PAUSE;
     for _ in 1..TRIES {
-        match once(pool, dialect, begin, &work).await {
+        match once(pool, dialect, way, &work).await {
             Err(TxError::Database(error)) if is_worth_another_try(&error) => tokio::time::sleep(pause).await,
             done => return done.map_err(TxError::into_store),
         }
         pause *= 2;
     }
-    once(pool, dialect, begin, &work).await.map_err(TxError::into_store)
+    once(pool, dialect, way, &work).await.map_err(TxError::into_store)
 }
 
-async fn once<T, W>(
-    pool: &AnyPool,
-    dialect: Dialect,
-    begin: &'static str,
-    work: &W,
-) -> Result<(T, Vec<RunKey>), TxError>
+async fn once<T, W>(pool: &AnyPool, dialect: Dialect, way: Way, work: &W) -> Result<(T, Vec<RunKey>), TxError>
 where
     W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
 {
-    let mut connection = pool.acquire().await?;
-    let done = on(&mut connection, dialect, begin, work).await;
-    if matches!(&done, Err(TxError::Database(error)) if !is_worth_another_try(error)) {
-        // A database that is full or broken may have ended the transaction by itself: what is known of the connection is
-        // not to be relied on any more.
-        connection.close_on_drop();
+    // Every connection of the pool may be one that broke while nobody used it, as after a restart of the server: to find out
+    // takes no question of its own, for nothing is lost when a transaction does not begin.
+    let mut stale_max = pool.options().get_max_connections();
+    loop {
+        let mut connection = pool.acquire().await?;
+        let done = on(&mut connection, dialect, way, work).await;
+        let is_stale = matches!(done, Err(TxError::NotBegun(_))) && dialect == Dialect::Postgres;
+        if !matches!(&done, Err(TxError::Store(_)) | Ok(_))
+            && !matches!(&done, Err(TxError::Database(error)) if is_worth_another_try(error))
+        {
+            // A database that is full or broken may have ended the transaction by itself: what is known of the connection is
+            // not to be relied on any more.
+            connection.close_on_drop();
+        }
+        if !is_stale || stale_max == 0 {
+            return done;
+        }
+        stale_max -= 1;
     }
-    done
 }
 
 async fn on<T, W>(
     connection: &mut AnyConnection,
     dialect: Dialect,
-    begin: &'static str,
+    way: Way,
     work: &W,
 ) -> Result<(T, Vec<RunKey>), TxError>
 where
     W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
 {
-    let inner = connection.begin_with(begin).await?;
-    let mut tx = Tx { inner, dialect, woken: Vec::new() };
-    let done = work(&mut tx).await?;
+    let inner = match way {
+        Way::Together(begin) => Inner::Together(connection.begin_with(begin).await.map_err(TxError::NotBegun)?),
+        Way::Alone => Inner::Alone(connection),
+    };
+    let mut tx = Tx { inner, dialect, tenants: Vec::new(), woken: Vec::new() };
+    let done = work(&mut tx).await;
+    let done = match (done, way) {
+        (Err(TxError::Database(error)), Way::Alone) if is_broken(&error) => return Err(TxError::NotBegun(error)),
+        (done, _) => done?,
+    };
+    tenants::save(&mut tx).await?;
     let Tx { inner, woken, .. } = tx;
-    inner.commit().await?;
+    if let Inner::Together(inner) = inner {
+        inner.commit().await.map_err(|error| match is_given_up(&error) {
+            true => TxError::Database(error),
+            false => TxError::Unsure(error),
+        })?;
+    }
     Ok((done, woken))
 }
 
 /// Why a transaction was given up.
 #[derive(Debug)]
 pub(crate) enum TxError {
-    /// The database says so.
+    /// The database says so. Nothing was written.
     Database(sqlx::Error),
+    /// It could not begin.
+    NotBegun(sqlx::Error),
+    /// It was to be written, and nobody has said that it was.
+    Unsure(sqlx::Error),
     /// The store says so.
     Store(StoreError),
 }
@@ -163,7 +204,8 @@ pub(crate) enum TxError {
 impl TxError {
     pub(crate) fn into_store(self) -> StoreError {
         match self {
-            Self::Database(error) => store_error(error),
+            Self::Database(error) | Self::NotBegun(error) => store_error(error),
+            Self::Unsure(error) => unsure(error),
             Self::Store(error) => error,
         }
     }
@@ -182,17 +224,33 @@ impl From<StoreError> for TxError {
 }
 
 impl Tx<'_> {
-    /// Runs a statement. `{now}` in it is the database's clock, `{for_update}` and `{skip_locked}` lock the rows it selects.
+    fn connection(&mut self) -> &mut AnyConnection {
+        match &mut self.inner {
+            Inner::Together(inner) => inner,
+            Inner::Alone(inner) => inner,
+        }
+    }
+
+    /// Runs a statement. `{now}` in it is the database's clock when the statement began, `{clock}` when the row was locked;
+    /// `{for_update}` and `{skip_locked}` lock the rows it selects.
     pub(crate) async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, TxError> {
         let sql = self.text(sql).into_owned();
-        let done = bound(&sql, values).execute(&mut *self.inner).await?;
+        let done = bound(&sql, values).execute(self.connection()).await?;
         Ok(done.rows_affected())
+    }
+
+    /// As [`Tx::run`], of a statement that changes a run and ends with `{told}`: tells whoever listens, when this is certain,
+    /// that something happened to it.
+    pub(crate) async fn run_and_tell(&mut self, sql: &str, key: &RunKey, values: Vec<Value>) -> Result<(), TxError> {
+        self.rows(sql, values).await?;
+        self.woken.push(key.clone());
+        Ok(())
     }
 
     /// The rows of a statement.
     pub(crate) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Columns>, TxError> {
         let sql = self.text(sql).into_owned();
-        let rows = bound(&sql, values).fetch_all(&mut *self.inner).await?;
+        let rows = bound(&sql, values).fetch_all(self.connection()).await?;
         Ok(rows.into_iter().map(Columns).collect())
     }
 
@@ -200,7 +258,7 @@ impl Tx<'_> {
     pub(crate) async fn row(&mut self, sql: &str, values: Vec<Value>) -> Result<Option<Columns>, TxError> {
         let sql = self.text(sql).into_owned();
         // Not `fetch_optional`: a statement that is not read to its end would keep its lock in SQLite.
-        let rows = bound(&sql, values).fetch_all(&mut *self.inner).await?;
+        let rows = bound(&sql, values).fetch_all(self.connection()).await?;
         Ok(rows.into_iter().next().map(Columns))
     }
 
@@ -227,6 +285,8 @@ impl Tx<'_> {
         }
         let sql = sql
             .replace("{now}", self.dialect.now())
+            .replace("{clock}", self.dialect.clock())
+            .replace("{told}", self.dialect.told())
             .replace("{for_update}", self.dialect.for_update())
             .replace("{skip_locked}", self.dialect.skip_locked());
         Cow::Owned(sql)

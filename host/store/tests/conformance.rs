@@ -15,11 +15,12 @@ use support::runs::{
 use support::{Place, is_not_found, on_every_store};
 use time::OffsetDateTime;
 use toolcell_agent::{
-    Answered, Checkpoint, Claimed, Decision, Grant, Lease, Message, NewRun, OpenCallRecord, Page, Parked,
-    QuestionState, RunKey, RunStatus, Slot, SlotState, Step, StoreError, StoredStatus, TenantSettings, Wake, Webhook,
+    Answered, Checkpoint, Claimed, Decision, Grant, Lease, Message, NewRun, OpenCallRecord, Page, Parked, Question,
+    QuestionState, RunKey, RunStatus, RunStore, Slot, SlotState, Step, StoreError, StoredStatus, TenantSettings, Wake,
+    Webhook,
 };
 use toolcell_contract::{Answer, Object, Request, ToolResult};
-use toolcell_store::verify_audit;
+use toolcell_store::{PAGE_MAX, verify_audit};
 
 on_every_store! {
     a_run_comes_back_as_it_was_written,
@@ -38,6 +39,9 @@ on_every_store! {
     a_run_that_waits_can_be_cancelled,
     a_changed_audit_is_noticed,
     a_grant_is_for_that_code_and_as_often_as_it_says,
+    a_grant_decides_an_open_question_and_no_other,
+    a_grant_lasts_no_longer_than_a_day_by_the_clock_of_the_store,
+    a_list_is_no_longer_than_the_store_allows,
     a_tenant_is_told_what_happens_at_least_once,
     what_ended_long_ago_is_removed,
     a_tenant_can_be_removed_with_all_that_it_has,
@@ -363,46 +367,138 @@ async fn a_changed_audit_is_noticed(place: Place) {
     assert_eq!(verify_audit(store.as_ref(), &lease.key.tenant).await.unwrap().unwrap_err().seq, 2);
 }
 
-async fn a_grant_is_for_that_code_and_as_often_as_it_says(place: Place) {
-    // Rule R20. Agenta-AI/agenta PR#4854: an approval by name approved later calls with other arguments.
-    let store = place.store().await;
-    let key = RunKey::fresh(tenant("a"));
-    let question = open("call".into(), 0).question();
-    let grant = Grant {
-        id: "g1".into(),
+fn grant(id: &str) -> Grant {
+    Grant {
+        id: id.into(),
         tool: "gpu".into(),
         digest: Some(digest(7)),
-        arguments: Some(Object::from_iter([("n".to_owned(), json!(0))])),
+        arguments: None,
         run: None,
         uses: Some(2),
         expires_at: OffsetDateTime::now_utc() + Duration::from_secs(60),
         by: "ada".into(),
-    };
-    assert!(store.use_grant(&key, &question).await.unwrap().is_none());
-    store.add_grant(&key.tenant, grant.clone()).await.unwrap();
-    let mut other = question.clone();
-    other.digest = Some(digest(8));
-    assert!(store.use_grant(&key, &other).await.unwrap().is_none(), "another component");
-    let mut other = question.clone();
-    other.arguments = json!({"n": 1});
-    assert!(store.use_grant(&key, &other).await.unwrap().is_none(), "other arguments");
-    let mut other = question.clone();
-    other.request = Request::input("How many?", json!({"properties": {}}));
-    assert!(store.use_grant(&key, &other).await.unwrap().is_none(), "something is to be typed");
-    let foreign = RunKey::fresh(tenant("b"));
-    assert!(store.use_grant(&foreign, &question).await.unwrap().is_none(), "another tenant");
-    for _ in 0..2 {
-        assert_eq!(store.use_grant(&key, &question).await.unwrap().unwrap().id, "g1");
     }
-    assert!(store.use_grant(&key, &question).await.unwrap().is_none(), "used up");
-    let of_run = Grant { id: "g2".into(), run: Some("run-other".into()), uses: None, ..grant.clone() };
-    store.add_grant(&key.tenant, of_run).await.unwrap();
-    assert!(store.use_grant(&key, &question).await.unwrap().is_none(), "another run");
-    let past = Grant { id: "g3".into(), expires_at: OffsetDateTime::now_utc() - Duration::from_secs(1), ..grant };
-    store.add_grant(&key.tenant, past).await.unwrap();
-    assert_eq!(store.grants(&key.tenant).await.unwrap().len(), 1);
-    store.revoke_grant(&key.tenant, "g2").await.unwrap();
-    assert!(is_not_found(&store.revoke_grant(&key.tenant, "g2").await));
+}
+
+/// Lets a call of a new run ask what `change` makes of a question, and gives who asks and what.
+async fn asked(store: &Arc<dyn RunStore>, name: &str, change: impl FnOnce(&mut OpenCallRecord)) -> (Lease, Question) {
+    let lease = started(store, name, 1).await;
+    let mut open = open(FIRST.call_id(&lease.key.run), 0);
+    change(&mut open);
+    let question = open.question();
+    store.write(&lease, Step::Suspended { slot: FIRST, open: Box::new(open) }).await.unwrap();
+    (lease, question)
+}
+
+async fn a_grant_is_for_that_code_and_as_often_as_it_says(place: Place) {
+    // Rule R20. Agenta-AI/agenta PR#4854: an approval by name approved later calls with other arguments.
+    let store = place.store().await;
+    let a = tenant("a");
+    let used = async |name: &str, change: &dyn Fn(&mut OpenCallRecord)| {
+        let (lease, question) = asked(&store, name, change).await;
+        store.use_grant(&lease.key, &question).await.unwrap()
+    };
+    assert!(used("a", &|_| {}).await.is_none());
+    let arguments = Some(Object::from_iter([("n".to_owned(), json!(0))]));
+    store.add_grant(&a, Grant { arguments, ..grant("g1") }).await.unwrap();
+    assert!(used("a", &|open| open.digest = Some(digest(8))).await.is_none(), "another component");
+    assert!(used("a", &|open| open.arguments = json!({"n": 1})).await.is_none(), "other arguments");
+    let typed = |open: &mut OpenCallRecord| {
+        let id = open.request.id.clone();
+        open.request = Request::input("How many?", json!({"properties": {}})).with_id(id);
+    };
+    assert!(used("a", &typed).await.is_none(), "something is to be typed");
+    assert!(used("b", &|_| {}).await.is_none(), "another tenant");
+    for left in [1, 0] {
+        let used = used("a", &|_| {}).await.unwrap();
+        assert_eq!((used.id.as_str(), used.uses), ("g1", Some(left)));
+    }
+    assert!(used("a", &|_| {}).await.is_none(), "used up");
+    store.add_grant(&a, Grant { run: Some("run-other".into()), uses: None, ..grant("g2") }).await.unwrap();
+    assert!(used("a", &|_| {}).await.is_none(), "another run");
+    let past = OffsetDateTime::now_utc() - Duration::from_secs(1);
+    store.add_grant(&a, Grant { expires_at: past, ..grant("g3") }).await.unwrap();
+    assert_eq!(store.grants(&a).await.unwrap().len(), 1);
+    store.revoke_grant(&a, "g2").await.unwrap();
+    assert!(is_not_found(&store.revoke_grant(&a, "g2").await));
+}
+
+async fn a_grant_decides_an_open_question_and_no_other(place: Place) {
+    // Whoever asks: a worker that has lost the run meanwhile, or one that does not know whether it has asked before.
+    let (store, other) = (place.store().await, place.store().await);
+    let a = tenant("a");
+    store.add_grant(&a, grant("g1")).await.unwrap();
+    let left = async || store.grants(&a).await.unwrap()[0].uses;
+    let (lease, question) = asked(&store, "a", |_| {}).await;
+    let id = question.request.id.clone();
+    // What the store has recorded counts, not what is said now.
+    let forged = Question { arguments: json!({"n": 99}), ..question.clone() };
+    for host in [&store, &other, &store] {
+        assert_eq!(host.use_grant(&lease.key, &forged).await.unwrap().unwrap().id, "g1");
+    }
+    assert_eq!(left().await, Some(1), "it is one question");
+    let decided = store.question(&a, &id).await.unwrap();
+    assert_eq!((decided.state, decided.question.arguments), (QuestionState::Answered, json!({"n": 0})));
+    assert_eq!(decided.decision.unwrap().by.as_deref(), Some("grant g1 of ada"));
+    assert_eq!(store.signals(&lease).await.unwrap().decisions.len(), 1, "whoever has the run hears of it");
+    assert_eq!(store.run(&lease.key).await.unwrap().head.open, 0);
+    // One that was decided otherwise, or that nobody has asked.
+    let (lease, question) = asked(&store, "a", |_| {}).await;
+    store.answer(&a, no(&question.request.id)).await.unwrap();
+    assert!(store.use_grant(&lease.key, &question).await.unwrap().is_none());
+    let (lease, question) = asked(&store, "a", |_| {}).await;
+    place.sql("update suspension set expires_at = 1 where state = 'open'").await;
+    assert!(store.use_grant(&lease.key, &question).await.unwrap().is_none(), "its time is over");
+    let nobodys = Question { request: question.request.clone().with_id("pnd-nobody"), ..question.clone() };
+    assert!(store.use_grant(&lease.key, &nobodys).await.unwrap().is_none());
+    assert!(store.use_grant(&RunKey::fresh(a.clone()), &question).await.unwrap().is_none());
+    assert_eq!(left().await, Some(1), "nothing was counted");
+    // A run that was put down meanwhile goes on.
+    let (lease, question) = asked(&store, "a", |_| {}).await;
+    assert_eq!(store.park(&lease).await.unwrap(), Parked::Parked);
+    assert!(other.use_grant(&lease.key, &question).await.unwrap().is_some());
+    assert!(store.claim("w", LEASE, Some(&lease.key)).await.unwrap().is_some());
+    assert_eq!(verify_audit(store.as_ref(), &a).await.unwrap().ok().map(|lines| lines > 5), Some(true));
+}
+
+async fn a_grant_lasts_no_longer_than_a_day_by_the_clock_of_the_store(place: Place) {
+    // Rule R20, whatever time it is for the host that gives it.
+    let store = place.store().await;
+    let a = tenant("a");
+    let now = OffsetDateTime::now_utc();
+    store.add_grant(&a, Grant { expires_at: now + Duration::from_secs(25 * 3_600), ..grant("g1") }).await.unwrap();
+    let [held] = &store.grants(&a).await.unwrap()[..] else { panic!("one grant") };
+    let lasts = (held.expires_at - now).whole_seconds();
+    assert!((86_390..=86_410).contains(&lasts), "a day: {held:?}");
+}
+
+async fn a_list_is_no_longer_than_the_store_allows(place: Place) {
+    let store = place.store().await;
+    store.create(new_run("a")).await.unwrap();
+    let fill = |count: u32| {
+        let numbers = format!("with recursive n(i) as (select 1 union all select i + 1 from n where i < {count})");
+        [
+            format!(
+                "{numbers} insert into run (tenant, id, status, model, created_at, updated_at) \
+                 select 'a', 'run-' || cast(i as text), 'done', 'm', i, i from n"
+            ),
+            format!(
+                "{numbers} insert into audit (tenant, seq, at, kind, body, hash) select 'a', i, i, 'k', '{{}}', '' from n"
+            ),
+        ]
+    };
+    let max = usize::try_from(PAGE_MAX).unwrap();
+    for sql in fill(PAGE_MAX + 1) {
+        place.sql(&sql).await;
+    }
+    let a = tenant("a");
+    for (limit, found) in [(PAGE_MAX - 1, max - 1), (PAGE_MAX, max), (u32::MAX, max)] {
+        assert_eq!(store.runs(&a, Page { after: None, limit }).await.unwrap().len(), found);
+        assert_eq!(store.audit(&a, 0, limit).await.unwrap().len(), found);
+    }
+    // The rest comes on the next page.
+    let last = store.runs(&a, Page { after: None, limit: u32::MAX }).await.unwrap().pop().unwrap();
+    assert_eq!(store.runs(&a, Page { after: Some(last.key.run), limit: u32::MAX }).await.unwrap().len(), 2);
 }
 
 async fn a_tenant_is_told_what_happens_at_least_once(place: Place) {

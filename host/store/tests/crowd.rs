@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use support::runs::{LEASE, digest, ended, new_run, open, parked, tenant, yes};
+use support::runs::{LEASE, digest, ended, new_run, parked, started, suspend, tenant, yes};
 use support::{Place, on_every_store};
 use time::OffsetDateTime;
 use tokio::task::JoinSet;
-use toolcell_agent::{Grant, Page, RunKey, RunStatus, RunStore, StoreError};
+use toolcell_agent::{Grant, Page, RunStatus, RunStore, StoreError};
 use toolcell_store::{Options, open_with, verify_audit};
 
 on_every_store! {
@@ -48,7 +48,7 @@ async fn runs_of_one_tenant_begin_at_once_without_holding_each_other_up(place: P
 async fn a_grant_is_used_no_more_often_than_it_says_however_many_ask_at_once(place: Place) {
     const USES: u32 = 3;
     let hosts = [place.store().await, place.store().await];
-    let key = RunKey::fresh(tenant("a"));
+    let a = tenant("a");
     for round in 0..20 {
         let grant = Grant {
             id: format!("g{round}"),
@@ -60,12 +60,17 @@ async fn a_grant_is_used_no_more_often_than_it_says_however_many_ask_at_once(pla
             expires_at: OffsetDateTime::now_utc() + LEASE,
             by: "ada".into(),
         };
-        hosts[0].add_grant(&key.tenant, grant).await.unwrap();
-        let question = open("call".into(), 0).question();
-        let asked = hosts.iter().cycle().take(12).map(|host| host.use_grant(&key, &question));
+        hosts[0].add_grant(&a, grant).await.unwrap();
+        let mut asking = Vec::new();
+        for _ in 0..6 {
+            let lease = started(&hosts[0], "a", 1).await;
+            let id = suspend(&hosts[0], &lease, 0).await;
+            asking.push((lease.key, hosts[0].question(&a, &id).await.unwrap().question));
+        }
+        let asked = hosts.iter().cycle().zip(&asking).map(|(host, (key, question))| host.use_grant(key, question));
         let given = join_all(asked).await.into_iter().filter(|given| given.as_ref().unwrap().is_some()).count();
         assert_eq!(given, USES as usize, "round {round}");
-        assert!(hosts[1].grants(&key.tenant).await.unwrap().is_empty(), "it is used up");
+        assert!(hosts[1].grants(&a).await.unwrap().is_empty(), "it is used up");
     }
 }
 

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use support::Place;
 use toolcell_agent::{
-    Answered, Message, NewRun, Page, RunKey, RunStore as _, SlotState, StoreError, StoredStatus, Tenant,
+    Answered, Message, NewRun, Page, RunKey, RunStatus, RunStore as _, Slot, SlotState, Step, StoreError, StoredStatus,
+    Tenant,
 };
 use toolcell_contract::Answer;
 use toolcell_store::{Options, SqlStore, open_with, verify_audit};
@@ -52,7 +53,7 @@ async fn a_file_of_a_later_version_is_refused_and_left_as_it_is() {
     store.meddle("update toolcell_schema set version = 99").await.unwrap();
     store.close().await;
     let error = refused(&path).await;
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 2 }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 3 }), "{error}");
 }
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn a_database_of_a_later_version_is_refused() {
     open_with(&url, Options::default()).await.unwrap().close().await;
     server.sql(&url, "update toolcell_schema set version = 99").unwrap();
     let error = open_with(&url, Options::default()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 2 }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 3 }), "{error}");
 }
 
 #[tokio::test]
@@ -183,27 +184,190 @@ async fn who_finds_the_file_in_use_is_told_so_in_time() {
     let (_dir, path) = file_with(1).await;
     let wait_max = Duration::from_millis(400);
     let store = open_with(&path, Options { wait_max, ..Options::default() }).await.unwrap();
-    let mut other = std::process::Command::new("python3")
-        .args([
-            "-c",
-            "import sqlite3,sys; c=sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('begin immediate'); \
-               print(flush=True); sys.stdin.read()",
-        ])
-        .arg(&path)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    let mut other = inner("a_process_that_writes_for_long", &path);
+    other.wait_until_ready();
     let began = Instant::now();
     let error = store.create(new_run("go")).await.unwrap_err();
     let waited = began.elapsed();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     assert!(waited >= wait_max && waited < 3 * wait_max, "{waited:?}");
     assert_eq!(count(&store).await, 1, "who only reads does not wait");
-    drop(other.stdin.take());
-    other.wait().unwrap();
+    other.end();
     store.create(new_run("go on")).await.unwrap();
+}
+
+/// Another process of a test: this program, doing one thing with a file.
+struct Inner {
+    child: std::process::Child,
+    told: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+/// Set in a program that another one has begun: the file that it is to use.
+const INNER: &str = "TOOLCELL_TEST_STORE_INNER";
+
+/// What an inner program says when it is at its point.
+const READY: &str = "inner: ";
+
+/// Begins another process.
+fn inner(test: &str, path: &str) -> Inner {
+    use std::io::BufRead as _;
+    // The shell sets what is inherited: files of at most 1 MiB, and no signal when one would be larger.
+    let script = r#"trap '' XFSZ; [ -z "$LIMIT" ] || ulimit -f "$LIMIT"; exec "$0" "$@""#;
+    let mut child = std::process::Command::new("/bin/sh")
+        .args(["-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INNER, path)
+        .env("LIMIT", if test.contains("full") { "2048" } else { "" })
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    Inner { child, told }
+}
+
+impl Inner {
+    /// What it says at its point.
+    fn wait_until_ready(&mut self) -> String {
+        let mut told = self.told.by_ref().map_while(Result::ok);
+        told.find_map(|line| line.split_once(READY).map(|(_, said)| said.to_owned())).expect("it gets to its point")
+    }
+
+    fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// In an inner program: the file that it is to use. None when this is no inner program.
+fn inner_path() -> Option<String> {
+    std::env::var(INNER).ok()
+}
+
+/// In an inner program: says that it is at its point, and waits to be ended.
+fn ready(said: &str) {
+    println!("{READY}{said}");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_writes_for_long() {
+    let Some(path) = inner_path() else { return };
+    let mut connection = raw(&path).await;
+    sqlx::raw_sql("begin immediate").execute(&mut connection).await.unwrap();
+    ready("writing");
+}
+
+#[tokio::test]
+async fn a_process_whose_disk_is_full() {
+    let Some(path) = inner_path() else { return };
+    let store = open_with(&path, Options::default()).await.unwrap();
+    let mut written = 0;
+    let error = loop {
+        match store.create(new_run(&"x".repeat(20_000))).await {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 1_000, "the disk is never full");
+    };
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert_eq!(count(&store).await, written, "no half of a run");
+    ready(&format!("{written} {error}"));
+    std::process::exit(0);
+}
+
+/// A connection of another program's.
+async fn raw(path: &str) -> sqlx::SqliteConnection {
+    use sqlx::Connection as _;
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path).create_if_missing(true);
+    sqlx::SqliteConnection::connect_with(&options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_disk_kept_is_there_when_there_is_room() {
+    // STO-03: the system itself says no, in the middle of a file.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("runs.db").to_str().unwrap().to_owned();
+    let mut full = inner("a_process_whose_disk_is_full", &path);
+    let said = full.wait_until_ready();
+    let (written, message) = said.split_once(' ').unwrap();
+    assert!(message.contains("room") && message.contains("goes on"), "it says what to do: {message}");
+    full.end();
+    let store = open_with(&path, Options::default()).await.unwrap();
+    let written: usize = written.parse().unwrap();
+    assert!(written > 10, "{written}");
+    assert_eq!(count(&store).await, written, "all that was said to be written");
+    store.create(new_run("again")).await.unwrap();
+    assert_eq!(count(&store).await, written + 1);
+}
+
+#[test]
+fn what_can_no_longer_be_written_is_whole_when_its_rights_are_given_back() {
+    // Rights that were taken away from a file in a directory that can be written.
+    let dir = tempfile::tempdir().unwrap();
+    set_mode(dir.path(), 0o777);
+    let path = dir.path().join("runs.db").to_str().unwrap().to_owned();
+    as_plain_user(move || {
+        let run = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        run.block_on(async {
+            let store = open_with(&path, Options::default()).await.unwrap();
+            store.create(new_run("before")).await.unwrap();
+            store.close().await;
+            set_mode(Path::new(&path), 0o444);
+            let error = open_with(&path, Options::default()).await.map(drop).unwrap_err();
+            assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+            let message = error.to_string();
+            assert!(message.contains("rights") && message.contains(&path), "it says what to do: {message}");
+            assert!(!Path::new(&format!("{path}-wal")).exists(), "nothing is left beside it");
+            set_mode(Path::new(&path), 0o600);
+            let store = open_with(&path, Options::default()).await.unwrap();
+            store.create(new_run("after")).await.unwrap();
+            assert_eq!(count(&store).await, 2, "nothing is lost");
+            store.close().await;
+        });
+    });
+}
+
+#[tokio::test]
+async fn a_large_file_is_opened_without_reading_all_of_it_and_its_damage_is_told_when_it_is_met() {
+    use std::os::unix::fs::FileExt as _;
+    // Larger than what is looked at whole.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("runs.db").to_str().unwrap().to_owned();
+    let store = open_with(&path, Options::default()).await.unwrap();
+    let runs: Vec<_> = (0..18).map(|number| new_run(&format!("{number} {}", "x".repeat(4 << 20)))).collect();
+    for run in &runs {
+        store.create(run.clone()).await.unwrap();
+    }
+    store.close().await;
+    let length = std::fs::metadata(&path).unwrap().len();
+    assert!(length > 64 << 20, "{length}");
+    // Some pages in the middle.
+    let (damage, garbage) = (length / 2 / 4_096 * 4_096, vec![0xa5; 40_960]);
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&garbage, damage).unwrap();
+    let store = open_with(&path, Options::default()).await.expect("it is told when it is met");
+    let mut damaged = 0;
+    for run in &runs {
+        match store.run(&run.key).await {
+            Ok(read) => assert!(read.messages == run.messages, "what can be read is right"),
+            Err(StoreError::Damaged { .. }) => damaged += 1,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(damaged, 1);
+    // Others are worked for, and what is damaged is left for somebody to mend.
+    for _ in 0..3 {
+        store.create(new_run(&"y".repeat(1 << 20))).await.unwrap();
+    }
+    store.close().await;
+    let mut found = vec![0; garbage.len()];
+    std::fs::File::open(&path).unwrap().read_exact_at(&mut found, damage).unwrap();
+    assert!(found == garbage, "it was overwritten");
+    // What has lost its end is refused all the same.
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length * 3 / 4).unwrap();
+    let error = refused(&path).await;
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -352,31 +516,34 @@ async fn who_finds_all_connections_in_use_is_told_so_in_time() {
     store.create(new_run("go on")).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_store_of_the_first_schema_is_read_and_goes_on() {
-    // Rule R26: tables and rows as that version wrote them.
+/// Stores as an earlier version wrote them: tables and rows, on each database.
+async fn of_schema(schema: i64) -> Vec<Place> {
     let fixture = |name: &str| {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
     };
-    let (tables, rows) = (fixture("schema_1_tables.sql"), fixture("schema_1.sql"));
-    let version = "create table toolcell_schema (version bigint not null);\n";
-    for place in [Place::sqlite().await, Place::postgres().await].into_iter().flatten() {
-        let blob = if matches!(place, Place::Postgres(_)) { "bytea" } else { "blob" };
+    let tables = fixture(&format!("schema_{schema}_tables.sql"));
+    let rows = fixture(&format!("schema_{schema}.sql"));
+    let places: Vec<_> = [Place::sqlite().await, Place::postgres().await].into_iter().flatten().collect();
+    for place in &places {
+        let (blob, bytes) = match place {
+            Place::Postgres(_) => ("bytea", ["'\\x", "'"]),
+            _ => ("blob", ["x'", "'"]),
+        };
+        let rows = rows.replace("{bytes:", bytes[0]).replace(":bytes}", bytes[1]);
+        let version = "create table toolcell_schema (version bigint not null);\n";
         let sql = format!("{}{version}{rows}", tables.replace("{blob}", blob));
-        if let Place::Postgres(url) = &place {
-            postgres::shared().unwrap().sql(url, &sql).unwrap();
-        } else {
-            let status = std::process::Command::new("python3")
-                .args(["-c", "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript(sys.stdin.read())"])
-                .arg(place.address())
-                .stdin(std::process::Stdio::piped())
-                .spawn()
-                .and_then(|mut child| {
-                    std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes())?;
-                    child.wait()
-                });
-            assert!(status.unwrap().success());
+        match place {
+            Place::Postgres(url) => drop(postgres::shared().unwrap().sql(url, &sql).unwrap()),
+            _ => drop(sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut raw(&place.address()).await).await.unwrap()),
         }
+    }
+    places
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_schema_is_read_and_goes_on() {
+    // Rule R26: tables and rows as that version wrote them.
+    for place in of_schema(1).await {
         let store = place.open().await;
         place.sql("update suspension set expires_at = 4102444800000000").await;
         let tenant = Tenant::local();
@@ -390,5 +557,38 @@ async fn a_store_of_the_first_schema_is_read_and_goes_on() {
         let yes = Answer::approve(&asked.question.request.id).into();
         assert_eq!(store.answer(&tenant, yes).await.unwrap(), Answered::First(asked.key.clone()));
         assert!(store.claim("w", Duration::from_secs(5), None).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_the_second_schema_is_read_and_goes_on() {
+    // Rule R26.
+    for place in of_schema(2).await {
+        let store = place.open().await;
+        place.sql("update suspension set expires_at = 4102444800000000").await;
+        let tenant = Tenant::local();
+        assert_eq!(verify_audit(store.as_ref(), &tenant).await.unwrap(), Ok(10));
+        let [over, left] = &store.runs(&tenant, Page::default()).await.unwrap()[..] else { panic!("two runs") };
+        let (left, over) = if left.status == StoredStatus::Running { (left, over) } else { (over, left) };
+        assert_eq!(over.status, StoredStatus::Ended(RunStatus::Done));
+        assert_eq!(store.run(&over.key).await.unwrap().end.unwrap().text, "all");
+        let SlotState::Executing { waited: Some(_) } = store.run(&left.key).await.unwrap().calls[0].state else {
+            panic!("the first call is under way with its answer")
+        };
+        // Its worker was lost when the host was brought up to date.
+        place.sql("update run set lease_until = 1 where status = 'running'").await;
+        let claimed = store.claim("w", Duration::from_secs(5), None).await.unwrap().expect("it goes on");
+        assert_eq!((&claimed.lease.key, claimed.lease.epoch), (&left.key, 3));
+        assert_eq!(claimed.run.calls.iter().map(|call| call.attempts).collect::<Vec<_>>(), [2, 1, 0]);
+        let executing = Step::Executing { slot: Slot { turn: 0, place: 0 } };
+        store.write(&claimed.lease, executing).await.unwrap();
+        let [asked] = &store.questions(&tenant, Page::default()).await.unwrap()[..] else { panic!("one question") };
+        let [grant] = &store.grants(&tenant).await.unwrap()[..] else { panic!("one grant") };
+        assert_eq!((grant.id.as_str(), grant.uses), ("grt-1", Some(2)));
+        let digest = asked.question.digest.unwrap();
+        assert_eq!(store.component(digest).await.unwrap().as_deref(), Some(&b"\0asm"[..]));
+        assert_eq!(store.use_grant(&left.key, &asked.question).await.unwrap().unwrap().uses, Some(1));
+        let topics = store.notices(10, Duration::from_secs(5)).await.unwrap();
+        assert_eq!(topics.iter().map(|notice| notice.topic.as_str()).collect::<Vec<_>>(), ["run.done", "run.pending"]);
     }
 }

@@ -18,8 +18,8 @@ use time::OffsetDateTime;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
-    Agent, Answered, Approve, AuditEntry, AuditHead, BadDecision, Claimed, Decision, Desk, DeskError, Grant, Lease,
-    Message, Model, NewRun, NoEvents, Notice, Page, Parked, Question, QuestionState, RunEnd, RunHead, RunKey,
+    Agent, Answered, Approve, AuditEntry, AuditHead, BadDecision, Claimed, Clock, Decision, Desk, DeskError, Grant,
+    Lease, Message, Model, NewRun, NoEvents, Notice, Page, Parked, Question, QuestionState, RunEnd, RunHead, RunKey,
     RunResult, RunStatus, RunStore, Signals, SlotState, Step, StoreError, StoreFuture, StoredQuestion, StoredRun,
     StoredStatus, Swept, Tenant, TenantSettings, Wake, Worker, WorkerOptions, is_balanced,
 };
@@ -40,6 +40,8 @@ on_every_store! {
     a_worker_that_lost_its_run_stops_at_once,
     the_clock_of_the_store_decides_when_a_question_lapses,
     a_tool_under_approval_waits_in_the_store,
+    hosts_whose_clocks_are_off_agree_on_what_is_due,
+    a_run_whose_record_contradicts_itself_is_set_aside_and_holds_up_no_other,
 }
 
 fn local() -> Tenant {
@@ -560,4 +562,97 @@ async fn a_tool_under_approval_waits_in_the_store(place: Place) {
     desk.decide(Answer::approve(&waiting.pending().unwrap().id).into()).await.unwrap();
     let result = go_on(&worker, &run.key).await.unwrap();
     assert_eq!((result.status(), times(&catalog, "echo")), (RunStatus::Done, 1));
+}
+
+/// A host whose own clock is off by so much.
+async fn off_by(place: &Place, minutes: i64, catalog: FakeCatalog, replies: &[Reply]) -> Worker {
+    let clock = Clock::new(move || OffsetDateTime::now_utc() + time::Duration::minutes(minutes));
+    let agent = Agent::new(FakeModel::new(replies) as Arc<dyn Model>, Arc::new(catalog)).with_clock(clock);
+    Worker::new(agent, place.store().await, options())
+}
+
+async fn hosts_whose_clocks_are_off_agree_on_what_is_due(place: Place) {
+    // PND-21: one host's clock is ten minutes ahead, another's ten behind, and the question is open for five.
+    let catalog = || {
+        FakeCatalog::default().with("late", |call| async move {
+            if let Some(answer) = call.context.answer {
+                return Outcome::Done(ToolResult::ok(if answer.ok { "in time" } else { "too late" }));
+            }
+            let Outcome::Suspended(mut asked) = suspended("Now?") else { unreachable!() };
+            let end = OffsetDateTime::now_utc() + time::Duration::minutes(5);
+            asked.request.expires_at = Some(end.format(&time::format_description::well_known::Rfc3339).unwrap());
+            Outcome::Suspended(asked)
+        })
+    };
+    let desk = Desk::new(place.store().await, local());
+    let turn = call(&[("late", "{}")]);
+    for (asks, goes_on) in [(10, -10), (-10, 10)] {
+        let ahead = off_by(&place, asks, catalog(), &[turn.clone(), turn.clone()]).await;
+        let run = new_run();
+        let waiting = start(&ahead, run.clone()).await.unwrap();
+        assert_eq!(waiting.status(), RunStatus::Pending, "off by {asks} min: it waits for a person");
+        let id = waiting.pending().unwrap().id.clone();
+        let asked = desk.question(&id).await.unwrap();
+        let open_for = (asked.expires_at - asked.asked_at).whole_seconds();
+        assert!((295..=300).contains(&open_for), "off by {asks} min: {open_for} s");
+        assert_eq!(place.store().await.sweep().await.unwrap().expired, 0);
+        desk.decide(Answer::approve(&id).into()).await.unwrap();
+        let behind = off_by(&place, goes_on, catalog(), &[say("ok")]).await;
+        let result = go_on(&behind, &run.key).await.unwrap();
+        assert_eq!(result.tool_calls[0].ending.result.output, "in time", "off by {goes_on} min");
+
+        // What has lapsed by the store's clock has lapsed for each of them, and wakes its run.
+        let run = new_run();
+        let id = start(&ahead, run.clone()).await.unwrap().pending().unwrap().id.clone();
+        place.sql(&format!("update suspension set expires_at = 1 where id = '{id}'")).await;
+        assert!(matches!(desk.decide(Answer::approve(&id).into()).await, Err(DeskError::Conflict(_))));
+        let result = go_on(&off_by(&place, goes_on, catalog(), &[say("ok")]).await, &run.key).await.unwrap();
+        assert_eq!(result.tool_calls[0].ending.code, Some(FailureCode::Expired));
+
+        // A lease holds for all of them, and lapses for all of them.
+        let run = new_run();
+        let store = place.store().await;
+        store.create(run.clone()).await.unwrap();
+        store.claim("other", Duration::from_secs(60), Some(&run.key)).await.unwrap().unwrap();
+        assert!(go_on(&off_by(&place, 10, catalog(), &[say("ok")]).await, &run.key).await.is_none());
+        place.sql("update run set lease_until = 1 where status = 'running'").await;
+        let taken = go_on(&off_by(&place, -10, catalog(), &[say("ok")]).await, &run.key).await.unwrap();
+        assert_eq!(taken.status(), RunStatus::Done);
+    }
+}
+
+async fn a_run_whose_record_contradicts_itself_is_set_aside_and_holds_up_no_other(place: Place) {
+    // The worker finds it, not the store: a call of its turn has no slot.
+    let store = place.store().await;
+    let (first, ..) = host(&place, FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")])]).await;
+    let bad = new_run();
+    start(&first, bad.clone()).await.unwrap();
+    place.sql("delete from suspension").await;
+    place.sql("delete from call").await;
+    place.sql("update run set status = 'ready'").await;
+    let agent = Agent::new(FakeModel::new(&[say("ready")]) as Arc<dyn Model>, Arc::new(FakeCatalog::default()));
+    let quick = WorkerOptions { lease: Duration::from_millis(50), sweep: Duration::from_millis(20), ..options() };
+    let worker = Worker::new(agent, place.store().await, quick);
+    let stop = CancellationToken::new();
+    let working = tokio::spawn({
+        let stop = stop.clone();
+        async move { worker.work(stop).await }
+    });
+    let told = async {
+        while store.audit(&local(), 0, 100).await.unwrap().iter().all(|line| line.kind != "run.stalled") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), told).await.expect("a person is told");
+    let good = new_run();
+    store.create(good.clone()).await.unwrap();
+    let over = async {
+        while store.run(&good.key).await.unwrap().head.status != StoredStatus::Ended(RunStatus::Done) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), over).await.expect("the other one ends");
+    stop.cancel();
+    working.await.unwrap().unwrap();
+    assert_eq!(store.run(&bad.key).await.unwrap().head.status, StoredStatus::Ready, "it is kept for somebody to mend");
 }

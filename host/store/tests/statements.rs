@@ -8,17 +8,19 @@ use std::fs;
 use std::path::Path;
 
 /// Where a statement is about all tenants, and how it begins.
-const ACROSS: [(&str, &str); 17] = [
+const ACROSS: [(&str, &str); 16] = [
     // Whose turn it is, among all tenants.
-    ("claims.rs", "select tenant, id as run, epoch from run where status = 'running' and lease_until < {now}"),
-    ("claims.rs", "select tenant, id as run, epoch from run where status = 'ready' order by prio"),
-    ("tenants.rs", "select prio from run where status = 'ready' order by prio, created_at limit 1"),
-    ("tenants.rs", "select prio from run where status = 'ready' order by prio desc"),
-    ("tenants.rs", "select max(vtime) as most from tenant"),
+    (
+        "claims.rs",
+        "select tenant, id as run, status, epoch, stalls from run where status = 'running' and lease_until < {now}",
+    ),
+    ("claims.rs", "select tenant, id as run, status, epoch, stalls from run where status = 'ready' order by prio"),
+    ("tenants.rs", "select (select prio from run where status = 'ready' order by prio, created_at limit 1) as first"),
     // The clock is everybody's.
     ("sweep.rs", "select tenant, run, id from suspension where state = 'open' and expires_at <= {now}"),
     ("sweep.rs", "select tenant, id as run from run where status = 'running' and lease_until < {now}"),
     ("sweep.rs", "select tenant, id as run from run where status = 'ready' and updated_at < {now}"),
+    ("sweep.rs", "select tenant, id as run from run where status = 'stalled' and retry_at <= {now}"),
     ("sweep.rs", "delete from run where (tenant, id) in (select r.tenant, r.id from tenant t join run r"),
     ("sweep.rs", "delete from standing_grant where expires_at <= {now}"),
     ("sweep.rs", "delete from component where kept_at < {now}"),

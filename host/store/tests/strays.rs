@@ -11,7 +11,8 @@ use support::runs::{FIRST, LEASE, digest, done, ended, new_run, open, parked, st
 use support::{Place, is_not_found, on_every_store};
 use time::OffsetDateTime;
 use toolcell_agent::{
-    Answered, Decision, Grant, NewRun, Page, Parked, QuestionState, RunKey, RunStatus, RunStore, Slot, Step, StoreError,
+    Answered, Claimed, Decision, Grant, NewRun, Page, Parked, QuestionState, RunKey, RunStatus, RunStore, Slot, Step,
+    StoreError, StoredStatus,
 };
 use toolcell_contract::Answer;
 use toolcell_store::verify_audit;
@@ -20,6 +21,8 @@ on_every_store! {
     a_newcomer_with_many_runs_does_not_hold_up_who_has_had_many,
     who_takes_its_own_runs_is_not_behind_for_ever,
     a_run_that_cannot_be_read_holds_up_no_other,
+    a_run_that_no_worker_gets_on_with_is_tried_less_and_less_and_holds_up_no_other,
+    a_run_that_is_set_aside_goes_on_when_a_person_wants_it_to,
     the_last_step_may_be_written_again_by_who_does_not_know_of_it,
     an_execution_that_is_told_twice_is_counted_once,
     a_call_that_has_its_result_is_not_executed_again,
@@ -95,11 +98,109 @@ async fn a_run_that_cannot_be_read_holds_up_no_other(place: Place) {
         let claimed = store.claim("w", LEASE, Some(&run.key)).await;
         assert!(matches!(claimed, Err(StoreError::Damaged { .. })), "who asks for it is told: {claimed:?}");
     }
+    let lines = stalls(store.as_ref()).await;
+    assert_eq!(lines.len(), 2, "a person can see it: {lines:?}");
+    assert!(lines.iter().all(|line| line["why"] == "unreadable"), "{lines:?}");
     // It is there still, for somebody to mend it.
     let mended = r#"update event set body = '{"system":null,"messages":[]}' where body = '{'"#;
     place.sql(mended).await;
+    place.sql(LATER).await;
+    assert_eq!(store.sweep().await.unwrap().woken, 2);
     assert!(store.claim("w", LEASE, None).await.unwrap().is_some());
     assert!(store.claim("w", LEASE, None).await.unwrap().is_some());
+}
+
+/// Lets the time pass for which runs are set aside.
+const LATER: &str = "update run set retry_at = 1 where retry_at is not null";
+
+/// Lets leases lapse.
+const LAPSE: &str = "update run set lease_until = 1 where status = 'running'";
+
+/// What the audit tells of runs that do not go on.
+async fn stalls(store: &dyn RunStore) -> Vec<serde_json::Value> {
+    let lines = store.audit(&tenant("a"), 0, 1_000).await.unwrap();
+    lines.into_iter().filter(|line| line.kind == "run.stalled").map(|line| line.body).collect()
+}
+
+async fn a_run_that_no_worker_gets_on_with_is_tried_less_and_less_and_holds_up_no_other(place: Place) {
+    // Its record contradicts itself, or it takes each host that works on it down with it.
+    let store = place.store().await;
+    let bad = new_run("a");
+    store.create(bad.clone()).await.unwrap();
+    let look = async || {
+        let claimed = store.claim("w", LEASE, None).await.unwrap();
+        place.sql(LAPSE).await;
+        store.sweep().await.unwrap();
+        claimed.map(|claimed| claimed.lease.key)
+    };
+    let mut tries = 0;
+    for _ in 0..10 {
+        tries += usize::from(look().await.as_ref() == Some(&bad.key));
+    }
+    assert_eq!(tries, 3, "a host may go away by chance, hardly thrice");
+    let [told] = &stalls(store.as_ref()).await[..] else { panic!("a person can see it") };
+    assert_eq!(
+        (&told["run"], &told["why"], &told["tries"]),
+        (&bad.key.run.clone().into(), &"no progress".into(), &3.into())
+    );
+    let mut wait = told["nextTrySeconds"].as_u64().unwrap();
+    for tries in 4..20 {
+        place.sql(LATER).await;
+        assert_eq!(store.sweep().await.unwrap().woken, 1, "it is tried again");
+        assert_eq!(look().await.as_ref(), Some(&bad.key));
+        assert_eq!(look().await, None, "once");
+        let told = stalls(store.as_ref()).await.pop().unwrap();
+        let next = told["nextTrySeconds"].as_u64().unwrap();
+        assert!(told["tries"] == tries && (next == 2 * wait || next == 6 * 3_600), "slower and slower: {told}");
+        wait = next;
+    }
+    // Others are not behind it, whether it is due or not.
+    place.sql(LATER).await;
+    let good = new_run("b");
+    store.create(good.clone()).await.unwrap();
+    store.sweep().await.unwrap();
+    let first = store.claim("w", LEASE, None).await.unwrap().unwrap();
+    assert_eq!(first.lease.key, good.key);
+    // One that gets on begins anew.
+    let claimed = store.claim("w", LEASE, None).await.unwrap().unwrap();
+    store.write(&claimed.lease, support::runs::replied(1)).await.unwrap();
+    store.write(&first.lease, ended(RunStatus::Done)).await.unwrap();
+    place.sql(LAPSE).await;
+    assert_eq!(look().await.as_ref(), Some(&bad.key), "at once");
+}
+
+async fn a_run_that_is_set_aside_goes_on_when_a_person_wants_it_to(place: Place) {
+    let store = place.store().await;
+    let set_aside = async || {
+        let lease = started(&store, "a", 1).await;
+        let id = suspend(&store, &lease, 0).await;
+        for _ in 0..4 {
+            place.sql(LAPSE).await;
+            store.claim("w", LEASE, None).await.unwrap();
+        }
+        let head = store.run(&lease.key).await.unwrap().head;
+        assert_eq!(head.status, StoredStatus::Ready, "it waits for a worker");
+        assert!(store.claim("w", LEASE, None).await.unwrap().is_none());
+        (lease, id)
+    };
+    let end = async |claimed: Claimed| store.write(&claimed.lease, ended(RunStatus::Done)).await.unwrap();
+    let (lease, _) = set_aside().await;
+    end(store.claim("w", LEASE, Some(&lease.key)).await.unwrap().expect("by its id")).await;
+    let (lease, id) = set_aside().await;
+    store.answer(&lease.key.tenant, yes(&id)).await.unwrap();
+    let claimed = store.claim("w", LEASE, None).await.unwrap().expect("with an answer");
+    assert_eq!(claimed.lease.key, lease.key);
+    end(claimed).await;
+    let (lease, _) = set_aside().await;
+    store.cancel(&lease.key).await.unwrap();
+    let claimed = store.claim("w", LEASE, None).await.unwrap().expect("to be cancelled");
+    assert_eq!(claimed.lease.key, lease.key);
+    end(claimed).await;
+    // It is not removed as one that has ended.
+    let (lease, _) = set_aside().await;
+    place.sql("update run set updated_at = 1 where status = 'stalled'").await;
+    assert_eq!(store.sweep().await.unwrap().purged, 0);
+    assert!(store.run(&lease.key).await.is_ok());
 }
 
 async fn the_last_step_may_be_written_again_by_who_does_not_know_of_it(place: Place) {
@@ -196,8 +297,9 @@ async fn what_nobody_answered_in_time_was_not_declined_by_who_comes_late(place: 
         if is_swept {
             store.sweep().await.unwrap();
         }
-        for _ in 0..2 {
-            let late = store.answer(&lease.key.tenant, support::runs::no(&id)).await.unwrap();
+        let late: [Decision; 2] = [Answer::decline(&id, "cancelled").into(), support::runs::no(&id)];
+        for late in late {
+            let late = store.answer(&lease.key.tenant, late).await.unwrap();
             let Answered::Conflict(expired) = late else { panic!("{late:?}") };
             assert_eq!(expired.answer.reason.as_deref(), Some("expired"));
         }

@@ -26,6 +26,9 @@ const TIMES: usize = 300;
 /// Tenants that share the runs.
 const TENANTS: u32 = 100;
 
+/// Runs that are put in with one statement: a million at once would take longer than a statement may.
+const PIECE: u32 = 50_000;
+
 /// Questions on a page of an inbox.
 const PAGE: u32 = 50;
 
@@ -216,7 +219,17 @@ async fn fill(store: &SqlStore, rows: u32) -> Result<(), Failure> {
         let settings = toolcell::TenantSettings { open_max: u32::MAX, ..toolcell::TenantSettings::default() };
         store.set_settings(&format!("t{number}").parse()?, settings).await?;
     }
-    let numbers = format!("with recursive n(i) as (select 0 union all select i + 1 from n where i < {})", rows - 1);
+    for first in (0..rows).step_by(PIECE as usize) {
+        fill_piece(store, &open, first, rows.min(first.saturating_add(PIECE)) - 1).await?;
+    }
+    store.meddle(&format!("update tenant set open = {}", rows / TENANTS)).await?;
+    store.meddle("analyze").await?;
+    Ok(())
+}
+
+/// Puts in the runs with these numbers.
+async fn fill_piece(store: &SqlStore, open: &str, first: u32, last: u32) -> Result<(), Failure> {
+    let numbers = format!("with recursive n(i) as (select {first} union all select i + 1 from n where i < {last})");
     let tenant = format!("'t' || cast(i % {TENANTS} as text)");
     let at = "1700000000000000 + i";
     let insert = [
@@ -237,12 +250,10 @@ async fn fill(store: &SqlStore, rows: u32) -> Result<(), Failure> {
              'pnd-bench-' || cast(i as text), {tenant}, 'run-' || cast(i as text), 0, 0, 'open', \
              replace('{open}', '@', cast(i as text)), {at}, 4102444800000000 + i from n"
         ),
-        format!("update tenant set open = {}", rows / TENANTS),
     ];
     for sql in insert {
         store.meddle(&sql).await?;
     }
-    store.meddle("analyze").await?;
     Ok(())
 }
 

@@ -117,8 +117,16 @@ impl Desk {
             return Err(DeskError::Unbalanced);
         }
         let key = RunKey::fresh(self.tenant.clone());
-        self.store.create(NewRun { key: key.clone(), system, messages, model: model.into() }).await?;
-        Ok(key)
+        let run = NewRun { key: key.clone(), system, messages, model: model.into() };
+        let Err(error) = self.store.create(run.clone()).await else { return Ok(key) };
+        if !matches!(error, StoreError::Unavailable { .. }) {
+            return Err(error.into());
+        }
+        // It may have been written all the same. Only here is its key known: whoever starts again would have two runs.
+        match self.store.create(run).await {
+            Ok(()) | Err(StoreError::Exists(_)) => Ok(key),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Decides a question. The first decision counts; the same again is fine.
