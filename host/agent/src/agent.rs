@@ -21,6 +21,7 @@ use crate::hooks::Hooks;
 use crate::journal::Journal;
 use crate::model::Model;
 use crate::run::{RunProgress, RunResult, SuspendedRun};
+use crate::store::Tenant;
 use crate::telemetry::RunWatch;
 use crate::transcript::{Message, is_balanced};
 use crate::window::Window;
@@ -49,6 +50,8 @@ pub struct Agent {
 /// One run.
 #[derive(Clone)]
 pub struct RunRequest {
+    /// For whom it runs: a tool that keeps something keeps it for each tenant apart.
+    pub tenant: Tenant,
     /// The conversation that the run belongs to, for traces (`gen_ai.conversation.id`).
     pub conversation_id: Option<String>,
     /// Standing instructions for the model.
@@ -75,7 +78,8 @@ impl RunRequest {
     #[must_use]
     pub fn conversation(messages: Vec<Message>) -> Self {
         let (window, events) = (Window::default(), Arc::new(NoEvents));
-        Self { conversation_id: None, system: None, messages, window, events, cancel: CancellationToken::new() }
+        let (tenant, cancel) = (Tenant::local(), CancellationToken::new());
+        Self { tenant, conversation_id: None, system: None, messages, window, events, cancel }
     }
 }
 
@@ -219,10 +223,10 @@ impl Agent {
     /// [`Agent::run`] of a balanced conversation, with questions that others may answer while it is under way. Whoever
     /// knows that it rests tells so.
     pub(crate) async fn run_with(&self, board: &Board, request: RunRequest) -> RunResult {
-        let RunRequest { conversation_id, system, messages, window, events, cancel } = request;
-        let progress = RunProgress::new(conversation_id, system, messages, window);
+        let (events, cancel) = (Arc::clone(&request.events), request.cancel.clone());
+        let progress = RunProgress::new(request);
         let watch = RunWatch::new(self.model.as_ref(), &progress);
-        let run = self.with_loop(board, None, &events, &cancel, Duration::ZERO);
+        let run = self.with_loop(board, None, &events, &cancel, &progress);
         watch.over(run.drive(progress, Next::Ask)).await
     }
 
@@ -237,7 +241,7 @@ impl Agent {
         let SuspendedRun { progress, slots } = run;
         let next = Next::Calls(slots.into_iter().map(CallStart::At).collect());
         let watch = RunWatch::new(self.model.as_ref(), &progress);
-        watch.over(self.with_loop(board, None, events, cancel, progress.worked).drive(progress, next)).await
+        watch.over(self.with_loop(board, None, events, cancel, &progress).drive(progress, next)).await
     }
 
     /// Goes on with a run that writes down what it does.
@@ -251,7 +255,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> RunResult {
         let watch = RunWatch::new(self.model.as_ref(), &progress);
-        let run = self.with_loop(board, Some(journal), events, cancel, progress.worked);
+        let run = self.with_loop(board, Some(journal), events, cancel, &progress);
         watch.over(run.drive(progress, next)).await
     }
 
@@ -279,24 +283,26 @@ impl Agent {
         journal: Option<&'a dyn Journal>,
         events: &'a Arc<dyn EventSink>,
         cancel: &'a CancellationToken,
-        worked: Duration,
+        progress: &RunProgress,
     ) -> Loop<'a> {
         let caller = Caller::new(self.catalog.as_ref(), self.answerer.as_ref(), &self.budget, events, cancel)
             .with_hooks(&self.hooks)
             .with_approval(self.approvals.as_ref())
             .with_clock(self.clock.clone())
-            .with_tenant(journal.map(|journal| journal.tenant().clone()).unwrap_or_default())
+            .with_tenant(progress.tenant.clone())
             .writing_to(journal)
-            .having_worked(worked);
+            .having_worked(progress.worked);
         Loop { agent: self, caller, board, journal, events, cancel }
     }
 }
 
 impl RunProgress {
-    fn new(conversation_id: Option<String>, system: Option<String>, messages: Vec<Message>, window: Window) -> Self {
+    fn new(request: RunRequest) -> Self {
+        let RunRequest { tenant, conversation_id, system, messages, window, .. } = request;
         let window = window.settled(&messages);
         Self {
             id: format!("run-{}", uuid::Uuid::new_v4().simple()),
+            tenant,
             conversation_id,
             system,
             messages,

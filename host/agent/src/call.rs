@@ -8,7 +8,9 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use toolcell_contract::{Answer, CallContext, Failure, FailureCode, Object, Outcome, Request, Suspension, ToolResult};
+use toolcell_contract::{
+    Answer, CallContext, Failure, FailureCode, Object, Outcome, Request, Suspension, ToolResult, accept,
+};
 use tracing::Instrument as _;
 
 use crate::answerer::{Answerer, Asker, Question};
@@ -242,8 +244,12 @@ impl<'a> Caller<'a> {
         self.budget.time_max.saturating_sub(self.clock.worked())
     }
 
-    /// Does work of the run: until it is done, the run is cancelled, or its time is over.
+    /// Does work of the run: until it is done, the run is cancelled, or its time is over. Without time it is not begun.
     pub(crate) async fn working<T>(&self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        // A timeout looks at its future before it looks at the time.
+        if self.time_left().is_zero() && !self.cancel.is_cancelled() {
+            return Err(Halt::TimeOver);
+        }
         let _work = self.clock.work();
         tokio::select! {
             biased;
@@ -256,7 +262,13 @@ impl<'a> Caller<'a> {
     pub async fn start(&self, call_id: String, request: CallRequest) -> CallState {
         let mut state = self.begin(call_id, request).await;
         loop {
-            let CallState::Open(open) = state else { return state };
+            let open = match state {
+                CallState::Open(open) => open,
+                CallState::Finished(record) => {
+                    self.tell_result(&record);
+                    return CallState::Finished(record);
+                }
+            };
             self.tell_pending(&open);
             let no = |reason| Some(Answer::decline(&open.request().id, reason));
             let answer = tokio::select! {
@@ -266,7 +278,7 @@ impl<'a> Caller<'a> {
                 answer = self.ask(open.question()) => answer,
             };
             let Some(answer) = answer else { return CallState::Open(open) };
-            state = match self.answer(*open, answer).await {
+            state = match self.decide(*open, answer.into()).await {
                 Ok(state) => state,
                 Err(foreign) => return CallState::Open(foreign.call),
             };
@@ -286,22 +298,34 @@ impl<'a> Caller<'a> {
 
     /// Asks the hooks and the policy what becomes of a call.
     async fn plan(&self, call: &mut PreparedCall) -> Settled {
-        if !self.hooks.is_empty() {
-            match self.working(chain::before_tool(self.hooks, call, self.wall.now())).await {
-                Ok(chain::Plan::Run { arguments, questions }) => {
-                    call.is_rewritten = arguments != call.arguments;
-                    call.arguments = arguments;
-                    call.questions = questions.into_iter().map(|request| (Asker::Hook, request)).collect();
-                }
-                Ok(chain::Plan::End(ending)) => return Settled::Refused(ending),
-                Err(halt) => return Settled::Refused(halt.failure().into()),
-            }
+        if let Err(ending) = self.ask_hooks(call).await {
+            return Settled::Refused(ending);
         }
         if let Some(request) = self.approval.and_then(|approvals| approval::question(approvals, &call.tool.definition))
         {
-            call.questions.push_front((Asker::Policy, request));
+            match accept::request(request, self.wall.now()) {
+                Ok(request) => call.questions.push_front((Asker::Policy, request)),
+                Err(violation) => return Settled::Refused(chain::broken(violation).into()),
+            }
         }
         Settled::Run(CallContext::first(call.call_id.as_str()))
+    }
+
+    /// Asks the hooks what becomes of a call with its present arguments. The end that they give it is the error.
+    async fn ask_hooks(&self, call: &mut PreparedCall) -> Result<(), CallEnding> {
+        if self.hooks.is_empty() {
+            return Ok(());
+        }
+        match self.working(chain::before_tool(self.hooks, call, self.wall.now())).await {
+            Ok(chain::Plan::Run { arguments, questions }) => {
+                call.is_rewritten |= arguments != call.arguments;
+                call.arguments = arguments;
+                call.questions = questions.into_iter().map(|request| (Asker::Hook, request)).collect();
+                Ok(())
+            }
+            Ok(chain::Plan::End(ending)) => Err(ending),
+            Err(halt) => Err(halt.failure().into()),
+        }
     }
 
     /// Goes on with a call that waits, to its end or until it waits again.
@@ -309,7 +333,11 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// [`ForeignAnswer`] with the call when the answer is for another question.
     pub async fn answer(&self, open: OpenCall, answer: Answer) -> Result<CallState, ForeignAnswer> {
-        self.decide(open, answer.into()).await
+        let state = self.decide(open, answer.into()).await?;
+        if let CallState::Finished(record) = &state {
+            self.tell_result(record);
+        }
+        Ok(state)
     }
 
     /// [`Caller::answer`], with what else was decided.
@@ -320,13 +348,25 @@ impl<'a> Caller<'a> {
             Err(answered) => return Err(ForeignAnswer { answered, call: Box::new(open) }),
         };
         let settled = match (settled, arguments) {
-            (Settled::Run(context), Some(arguments)) => match open.call.edit(arguments) {
-                Ok(()) => Settled::Run(context),
-                Err(failure) => Settled::Refused(failure.into()),
-            },
+            (Settled::Run(context), Some(arguments)) => self.edited(&mut open, context, arguments).await,
             (settled, _) => settled,
         };
         Ok(self.go_on(open.call, settled, open.rounds).await)
+    }
+
+    /// Puts a person's arguments in place of the model's. The hooks have not seen them yet: what they say of them counts, and
+    /// what they asked about the earlier ones does not. After a question of theirs the tool begins anew.
+    async fn edited(&self, open: &mut OpenCall, context: CallContext, arguments: Object) -> Settled {
+        if let Err(failure) = open.call.edit(arguments) {
+            return Settled::Refused(failure.into());
+        }
+        if let Err(ending) = self.ask_hooks(&mut open.call).await {
+            return Settled::Refused(ending);
+        }
+        if !open.call.questions.is_empty() {
+            open.rounds = 0;
+        }
+        Settled::Run(context)
     }
 
     /// The time by which questions lapse. None for a run on record: its store looks at one clock for all hosts.
@@ -343,6 +383,16 @@ impl<'a> Caller<'a> {
     pub(crate) fn tell_pending(&self, open: &OpenCall) {
         let (call_id, name) = (open.call.call_id.clone(), open.call.request.name.clone());
         self.events.emit(RunEvent::Pending { call_id, name, request: open.suspension.request.clone() });
+    }
+
+    /// Tells everyone that a call has its result.
+    pub(crate) fn tell_result(&self, record: &CallRecord) {
+        self.events.emit(RunEvent::ToolResult {
+            call_id: record.call_id.clone(),
+            name: record.request.name.clone(),
+            result: record.ending.result.clone(),
+            code: record.ending.code,
+        });
     }
 
     /// Asks whoever is there. An answer to another question is none, and neither is one that is not what was asked for.
@@ -436,6 +486,10 @@ impl<'a> Caller<'a> {
         let span = watch.span();
         let run = async {
             let _permit = self.running.acquire().await;
+            // While it waited for its place the time may have gone: then nothing is written of an execution.
+            if self.time_left().is_zero() {
+                return Err(Halt::TimeOver);
+            }
             if let Some(journal) = self.journal {
                 journal.executing(&call.call_id).await;
             }
@@ -457,19 +511,13 @@ impl<'a> Caller<'a> {
         outcome
     }
 
-    /// Shows a result to the hooks and then to everyone. One that a hook could not see to the end goes to nobody.
+    /// Shows a result to the hooks. One that a hook could not see to the end goes to nobody.
     async fn finish(&self, mut record: CallRecord) -> CallState {
         // What the host says of a call that did not run, or failed, stays true without its details.
         let untold = record.ending.code.unwrap_or(FailureCode::Interrupted);
         if !self.hooks.is_empty() && !self.review(&mut record).await {
             record.ending = Failure::with_detail(untold, "the run ended before the hooks had seen the result").into();
         }
-        self.events.emit(RunEvent::ToolResult {
-            call_id: record.call_id.clone(),
-            name: record.request.name.clone(),
-            result: record.ending.result.clone(),
-            code: record.ending.code,
-        });
         CallState::Finished(Box::new(record))
     }
 

@@ -11,6 +11,7 @@ use crate::answerer::Question;
 use crate::decision::BadDecision;
 use crate::event::{EventSink, NoEvents};
 use crate::run::RunResult;
+use crate::store::Tenant;
 use crate::transcript::{Message, is_balanced};
 use crate::window::Window;
 
@@ -58,6 +59,8 @@ impl From<Vec<Message>> for History {
 pub struct ConversationOptions {
     /// Its id; by default a fresh one that nobody can guess.
     pub id: Option<String>,
+    /// For whom its runs are: see [`crate::RunRequest::tenant`].
+    pub tenant: Tenant,
     /// What was said before, for example [`Conversation::history`] of another process.
     pub history: History,
     /// Standing instructions for the model.
@@ -240,7 +243,7 @@ impl Conversation {
         events: Arc<dyn EventSink>,
         cancel: CancellationToken,
     ) -> Result<Arc<RunResult>, ConversationError> {
-        let rest = match self.inner.answer(answers, events, &cancel)? {
+        let rest = match self.inner.answer(answers, &events, &cancel)? {
             Progress::Rested(result) => return Ok(result),
             Progress::Under(rest) => rest,
         };

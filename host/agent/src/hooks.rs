@@ -78,7 +78,8 @@ pub trait Hooks: Send + Sync {
     }
 
     /// Before a call whose tool is known and whose arguments fit. Once for a call: not again when it goes on after an
-    /// answer, because what was approved is what runs.
+    /// answer, because what was approved is what runs. A person who approves may edit the arguments: those are shown too, and
+    /// what is asked about them is asked.
     fn before_tool<'a>(&'a self, call: PlannedCall<'a>) -> BoxFuture<'a, BeforeTool> {
         let _ = call;
         ready(BeforeTool::Run).boxed()

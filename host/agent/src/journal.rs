@@ -4,16 +4,13 @@ use futures::future::BoxFuture;
 
 use crate::call::CallState;
 use crate::run::RunProgress;
-use crate::store::{Decision, StoredReply, Tenant};
+use crate::store::{Decision, StoredReply};
 
 /// Where a run writes down what it does.
 ///
 /// A method returns when what it was told cannot be lost any more. It has no error: when the run cannot be written, or
 /// another host has it, the method does not return at all, and whoever drives the run drops it with all that is under way.
 pub(crate) trait Journal: Send + Sync {
-    /// Whose run it is.
-    fn tenant(&self) -> &Tenant;
-
     /// The model has answered; nothing of it was done yet.
     fn replied<'a>(&'a self, run: &'a RunProgress, reply: &'a StoredReply) -> BoxFuture<'a, ()>;
 

@@ -1,8 +1,8 @@
 //! The core: the loop between a model and its tools, and calls that wait for an answer.
 //!
 //! It knows nothing of WebAssembly, HTTP, SQL or any provider's JSON. What it needs of them are two narrow traits:
-//! [`Catalog`] (list tools, call one) and [`Model`] (ask, read a stream). A program puts rules of its own between them
-//! with [`Hooks`].
+//! [`Catalog`] (list tools, call one) and [`Model`] (ask, read a stream); and, for runs that outlive their process, a
+//! [`RunStore`]. A program puts rules of its own between them with [`Hooks`].
 
 mod agent;
 mod answerer;

@@ -11,7 +11,7 @@ use crate::call::{CallState, OpenCall};
 use crate::call_record::CallRecord;
 use crate::event::RunEvent;
 use crate::model::{ModelError, Usage, WarningKind};
-use crate::store::StoredReply;
+use crate::store::{StoredReply, Tenant};
 use crate::suspension::expiry;
 use crate::transcript::{AssistantTurn, Message, ToolReply};
 use crate::window::Window;
@@ -185,6 +185,7 @@ impl SuspendedRun {
 pub(crate) struct RunProgress {
     /// Unguessable; call ids begin with it.
     pub(crate) id: String,
+    pub(crate) tenant: Tenant,
     pub(crate) conversation_id: Option<String>,
     pub(crate) system: Option<String>,
     pub(crate) messages: Vec<Message>,

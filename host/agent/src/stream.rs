@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{Stream, StreamExt as _};
@@ -28,7 +29,8 @@ const EVENTS_HELD_MAX: usize = 1_024;
 /// The run begins when the stream is first polled, in a task of its own on the tokio runtime that polls it. From then on it
 /// goes its own pace: a reader that takes its time finds the events there, texts joined and progress at its latest. Only a
 /// reader that is more than a thousand events behind holds the run up, and that is time of the run: its model and its
-/// tools do not wait either ([`crate::Budget::time_max`]).
+/// tools do not wait either ([`crate::Budget::time_max`]). A run that is cancelled ends all the same, and one whose reader
+/// stays away for all of its time ends by that limit.
 ///
 /// Dropping the stream ends the run, with the model's answer and every call.
 ///
@@ -61,11 +63,11 @@ enum Run {
 }
 
 impl RunStream {
-    fn new<F>(run: impl FnOnce(Arc<dyn EventSink>) -> F) -> Self
+    fn new<F>(limits: HoldLimits, run: impl FnOnce(Arc<dyn EventSink>) -> F) -> Self
     where
         F: Future<Output = Ended> + Send + 'static,
     {
-        let held = Arc::new(Held::default());
+        let held = Arc::new(Held { limits, ..Held::default() });
         let sink = Arc::clone(&held);
         // Whoever watches the caller sees the run too.
         let run = run(Arc::new(move |event| sink.put(event))).in_current_span().with_current_subscriber();
@@ -127,9 +129,18 @@ impl std::fmt::Debug for RunStream {
     }
 }
 
+/// What ends the time in which a reader may hold its run up.
+#[derive(Default)]
+struct HoldLimits {
+    cancel: CancellationToken,
+    /// All of the run's time: whoever was held up so long while it worked has none left.
+    time_max: Duration,
+}
+
 /// What the reader has not taken yet.
 #[derive(Default)]
 struct Held {
+    limits: HoldLimits,
     events: Mutex<VecDeque<RunEvent>>,
     reader: AtomicWaker,
     run: AtomicWaker,
@@ -137,14 +148,32 @@ struct Held {
 
 impl Held {
     /// Lets the run go on unless its reader is far behind. So there is never more than [`EVENTS_HELD_MAX`] events, what
-    /// happens while the run is polled once, and the latest progress of each call.
+    /// happens while the run is polled once and when it ends, and the latest progress of each call.
     async fn let_on(self: Arc<Self>, run: impl Future<Output = Ended>) -> Ended {
         let mut run = pin!(run);
+        loop {
+            let is_over = poll_fn(|cx| {
+                self.run.register(cx.waker());
+                if self.events().len() >= EVENTS_HELD_MAX { Poll::Ready(None) } else { run.as_mut().poll(cx).map(Some) }
+            });
+            if let Some(ended) = is_over.await {
+                return ended;
+            }
+            tokio::select! {
+                () = self.has_room() => {}
+                () = self.limits.cancel.cancelled() => return run.await,
+                () = tokio::time::sleep(self.limits.time_max) => return run.await,
+            }
+        }
+    }
+
+    /// Waits until the reader has caught up.
+    async fn has_room(&self) {
         poll_fn(|cx| {
             self.run.register(cx.waker());
-            if self.events().len() >= EVENTS_HELD_MAX { Poll::Pending } else { run.as_mut().poll(cx) }
+            if self.events().len() >= EVENTS_HELD_MAX { Poll::Pending } else { Poll::Ready(()) }
         })
-        .await
+        .await;
     }
 
     fn put(&self, event: RunEvent) {
@@ -212,7 +241,7 @@ impl Agent {
     #[must_use]
     pub fn stream(&self, request: RunRequest) -> RunStream {
         let agent = self.clone();
-        RunStream::new(|sink| async move {
+        RunStream::new(self.hold_limits(&request.cancel), |sink| async move {
             let events = Arc::new(Both(Arc::clone(&request.events), sink));
             agent.run(RunRequest { events, ..request }).await
         })
@@ -222,6 +251,10 @@ impl Agent {
     #[must_use]
     pub fn stream_resumed(&self, run: SuspendedRun, answers: Vec<Answer>, cancel: CancellationToken) -> RunStream {
         let agent = self.clone();
-        RunStream::new(|sink| async move { agent.resume(run, answers, sink, cancel).await })
+        RunStream::new(self.hold_limits(&cancel), |sink| async move { agent.resume(run, answers, sink, cancel).await })
+    }
+
+    fn hold_limits(&self, cancel: &CancellationToken) -> HoldLimits {
+        HoldLimits { cancel: cancel.clone(), time_max: self.budget().time_max }
     }
 }

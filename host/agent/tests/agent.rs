@@ -306,6 +306,42 @@ async fn a_tool_that_never_ends_ends_with_the_time_of_the_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_call_begins_when_the_time_of_the_run_is_over() {
+    let catalog = FakeCatalog::default().with("stuck", |_| std::future::pending()).with_echo();
+    let calls: Vec<_> = [("stuck", "{}"); 2].into_iter().chain([("echo", "{}"); 7]).collect();
+    let mut stage = Stage::new(catalog, &[call(&calls)]);
+    let calls_at_once_max = 2.try_into().unwrap();
+    let budget = Budget { time_max: Duration::from_secs(60), calls_at_once_max, ..Budget::default() };
+    stage.agent = stage.agent.with_budget(budget);
+    let result = stage.agent.run(stage.request()).await.unwrap();
+    assert!(matches!(result.end, RunEnd::Incomplete(RunLimit::Time)), "{:?}", result.end);
+    assert_eq!((stage.times_called("stuck"), stage.times_called("echo")), (2, 0), "those that waited for a place");
+    assert!(result.tool_calls.iter().all(|record| record.ending.code == Some(FailureCode::Timeout)));
+    assert!(is_balanced(&result.messages));
+}
+
+#[tokio::test]
+async fn what_the_policy_asks_lapses_like_every_question() {
+    // Rule R22: a question ends after a day unless something else is said.
+    let mut stage = Stage::new(FakeCatalog::default().with_echo(), &[call(&[("echo", "{}")])]);
+    stage.agent = stage.agent.with_approval(toolcell_agent::Approve::Always);
+    let result = stage.agent.run(stage.request()).await.unwrap();
+    assert!(result.pending().unwrap().expires_at.is_some(), "{:?}", result.pending());
+}
+
+#[tokio::test]
+async fn a_run_is_for_its_tenant_also_when_it_is_resumed() {
+    let stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
+    let tenant: toolcell_agent::Tenant = "acme".parse().unwrap();
+    let result = stage.agent.run(RunRequest { tenant: tenant.clone(), ..stage.request() }).await.unwrap();
+    let yes = Answer::approve(&result.pending().unwrap().id);
+    let run = result.into_suspended().unwrap();
+    stage.agent.resume(run, vec![yes], stage.sink(), tokio_util::sync::CancellationToken::new()).await.unwrap();
+    let calls = stage.catalog.calls.lock().unwrap();
+    assert_eq!(calls.iter().map(|call| &call.tenant).collect::<Vec<_>>(), [&tenant, &tenant]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_time_of_a_person_is_not_the_time_of_the_run() {
     let mut stage = Stage::new(FakeCatalog::default().with_gpu(), &[call(&[("gpu", "{}")]), say("ready")]);
     stage.agent = stage.agent.with_budget(Budget { time_max: Duration::from_secs(60), ..Budget::default() });

@@ -203,3 +203,44 @@ async fn a_run_that_cannot_start_ends_the_stream_with_its_error() {
     assert!(stream.next().await.is_none());
     assert!(matches!(stream.result().await, Err(RunError::Unbalanced)));
 }
+
+/// A run whose every turn has 16 calls, and whose reader does not read.
+fn with_an_absent_reader(cancel: &CancellationToken) -> (toolcell_agent::RunStream, Arc<Notify>) {
+    let calls = vec![("echo", "{}"); 16];
+    let replies: Vec<_> = (0..200).map(|_| call(&calls)).collect();
+    let mut stage = Stage::new(FakeCatalog::default().with_echo(), &replies);
+    stage.agent = stage.agent.with_budget(Budget {
+        turns_max: 500.try_into().unwrap(),
+        time_max: Duration::from_secs(60),
+        ..Budget::default()
+    });
+    let over = Arc::new(Notify::new());
+    let told = Arc::clone(&over);
+    let sink = move |event: RunEvent| {
+        if matches!(event, RunEvent::Done { .. }) {
+            told.notify_one();
+        }
+    };
+    let request = RunRequest { events: Arc::new(sink), cancel: cancel.clone(), ..RunRequest::prompt("go") };
+    (stage.agent.stream(request), over)
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_ends_although_its_reader_is_far_behind() {
+    let cancel = CancellationToken::new();
+    let (mut stream, over) = with_an_absent_reader(&cancel);
+    assert!(stream.next().await.is_some());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    cancel.cancel();
+    tokio::time::timeout(Duration::from_secs(5), over.notified()).await.expect("it ends without its reader");
+    assert_eq!(stream.result().await.unwrap().status(), RunStatus::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_reader_stays_away_for_all_of_its_time_ends_by_that() {
+    let cancel = CancellationToken::new();
+    let (mut stream, over) = with_an_absent_reader(&cancel);
+    assert!(stream.next().await.is_some());
+    tokio::time::timeout(Duration::from_secs(3_600), over.notified()).await.expect("it ends without its reader");
+    assert!(stream.result().await.is_ok());
+}

@@ -85,10 +85,15 @@ async fn executing(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<(), TxEr
     let begin = "update call set state = 'executing', attempts = attempts + 1, exec_epoch = $5 \
                  where tenant = $1 and run = $2 and turn = $3 and place = $4";
     tx.run(begin, values![tenant, run, slot.turn, slot.place, held.epoch]).await?;
+    consume(tx, held, slot).await?;
+    audit::note(tx, tenant, "call.executing", json!({ "call": slot.call_id(run), "epoch": held.epoch })).await
+}
+
+/// The call has gone on with what was decided: nobody has to be told again.
+async fn consume(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<(), TxError> {
     let consume = "update suspension set is_consumed = 1 where tenant = $1 and run = $2 and turn = $3 and place = $4 \
                    and state <> 'open' and is_consumed = 0";
-    tx.run(consume, values![tenant, run, slot.turn, slot.place]).await?;
-    audit::note(tx, tenant, "call.executing", json!({ "call": slot.call_id(run), "epoch": held.epoch })).await
+    tx.run(consume, values![&held.key.tenant, &held.key.run, slot.turn, slot.place]).await.map(drop)
 }
 
 async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRecord) -> Result<(), TxError> {
@@ -104,6 +109,8 @@ async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRec
     }
     row.counts.open += 1;
     let now = row.locked_at;
+    // It may ask for the second time before it is executed at all: first the policy, then a hook.
+    consume(tx, held, slot).await?;
     let expires_at = expires_at(now, open.request.expires_at.as_deref());
     let insert = "insert into suspension (id, tenant, run, turn, place, state, body, asked_at, expires_at) \
                   values ($1, $2, $3, $4, $5, 'open', $6, $7, $8)";
@@ -148,8 +155,7 @@ async fn finished(tx: &mut Tx<'_>, held: &Lease, slot: Slot, record: &StoredReco
     }
     let got_on = "update run set open = open - $3, stalls = 0, updated_at = {now} where tenant = $1 and id = $2";
     tx.run(got_on, values![tenant, run, closed]).await?;
-    let consume = "update suspension set is_consumed = 1 where tenant = $1 and run = $2 and turn = $3 and place = $4";
-    tx.run(consume, values![tenant, run, slot.turn, slot.place]).await?;
+    consume(tx, held, slot).await?;
     let body = json!({
         "call": record.call_id, "tool": record.call.name, "isError": record.result.is_error, "code": record.code,
         "arguments": audit::sha256(&record.call.arguments),

@@ -7,17 +7,27 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use toolcell::contract::FailureCode;
 use toolcell::model::ScriptedModel;
-use toolcell::{Budget, CancellationToken, Host, HostOptions, RunEnd, RunEvent, RunLimit, RunRequest, RunResult};
+use toolcell::{
+    Budget, CancellationToken, Host, HostOptions, RunEnd, RunEvent, RunLimit, RunRequest, RunResult, SandboxConfig,
+};
 use toolcell_tests::artifacts;
 
 /// What the promise is: a call inside a guest ends within a second.
 const PROMISE: Duration = Duration::from_secs(1);
 
+/// A host with room for one guest.
+fn one_at_a_time() -> HostOptions {
+    HostOptions {
+        sandbox: SandboxConfig { concurrent_calls_max: 1, ..SandboxConfig::default() },
+        ..HostOptions::default()
+    }
+}
+
 /// A run whose only call spins; `started` hears when it begins.
 async fn spin(budget: Budget, cancel: CancellationToken, started: impl Fn() + Send + Sync + 'static) -> RunResult {
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(artifacts::component_path("toolcell-test-guests"), dir.path().join("guests.wasm")).unwrap();
-    let host = Host::open(dir.path(), HostOptions::default()).await.unwrap();
+    let host = Host::open(dir.path(), one_at_a_time()).await.unwrap();
     let script = json!({"turns": [{"calls": [{"tool": "exhaust_cpu", "arguments": {}}]}, {"say": "never said"}]});
     let model = ScriptedModel::from_json(&script.to_string()).unwrap();
     let events = Arc::new(move |event: RunEvent| {
@@ -26,7 +36,17 @@ async fn spin(budget: Budget, cancel: CancellationToken, started: impl Fn() + Se
         }
     });
     let request = RunRequest { events, cancel, ..RunRequest::prompt("go") };
-    host.agent(Arc::new(model)).with_budget(budget).run(request).await.unwrap()
+    let run = host.agent(Arc::new(model)).with_budget(budget).run(request).await.unwrap();
+    // There is room for one guest: the next begins when this one has really gone.
+    let next = json!({"turns": [{"calls": [{"tool": "echo", "arguments": {}}]}, {"say": "done"}]});
+    let next = ScriptedModel::from_json(&next.to_string()).unwrap();
+    let agent = host.agent(Arc::new(next));
+    let next = tokio::time::timeout(PROMISE, agent.run(RunRequest::prompt("go")))
+        .await
+        .expect("the guest has left its place")
+        .unwrap();
+    assert_eq!(next.tool_calls[0].ending.code, None, "{:?}", next.tool_calls);
+    run
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -87,7 +87,13 @@ impl<'a> OpenTurn<'a> {
                 () = board.arrived() => {}
                 () = caller.sleep_until(self.next_lapse()) => {}
                 step = self.steps.next() => match step {
-                    Some((place, Step::Came(call, decision))) => self.came(place, call, decision),
+                    Some((place, Step::Came(call, decision))) => {
+                        // What is told is on record.
+                        if let CallState::Finished(record) = &call {
+                            caller.tell_result(record);
+                        }
+                        self.came(place, call, decision);
+                    }
                     Some((_, Step::Heard(Some(decision)))) => self.heard(decision),
                     Some((_, Step::Heard(None))) => {}
                     None => return self.slots.into_iter().filter_map(Slot::state).collect(),

@@ -16,6 +16,7 @@ use crate::answerer::Question;
 use crate::board::{Board, Refusal, Taken};
 use crate::event::EventSink;
 use crate::run::{RunEnd, RunResult, SuspendedRun};
+use crate::store::Tenant;
 use crate::transcript::Message;
 
 /// Runs that have ended and were answered, of which an answer that comes again is told the end. Who repeats one does so
@@ -24,6 +25,7 @@ const RUNS_REMEMBERED_MAX: usize = 4;
 
 pub(super) struct Inner {
     id: String,
+    tenant: Tenant,
     agent: Agent,
     system: Option<String>,
     while_pending: WhilePending,
@@ -119,11 +121,11 @@ impl State {
 
 impl Inner {
     pub(super) fn new(agent: Agent, options: ConversationOptions) -> Self {
-        let ConversationOptions { id, history, system, while_pending } = options;
+        let ConversationOptions { id, tenant, history, system, while_pending } = options;
         let id = id.unwrap_or_else(|| format!("conv-{}", uuid::Uuid::new_v4().simple()));
         let (past, line) = (VecDeque::new(), VecDeque::new());
         let state = Mutex::new(State { history, phase: Phase::Free, past, line, next_ticket: 0 });
-        Self { id, agent, system, while_pending, state, moved: Notify::new() }
+        Self { id, tenant, agent, system, while_pending, state, moved: Notify::new() }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -197,6 +199,7 @@ impl Inner {
         let History { mut messages, window } = state.history.clone();
         messages.push(Message::User { content: message.content.clone() });
         let request = RunRequest {
+            tenant: self.tenant.clone(),
             conversation_id: Some(self.id.clone()),
             system: self.system.clone(),
             messages,
@@ -211,7 +214,7 @@ impl Inner {
     pub(super) fn answer(
         self: &Arc<Self>,
         answers: Vec<Answer>,
-        events: Arc<dyn EventSink>,
+        events: &Arc<dyn EventSink>,
         cancel: &CancellationToken,
     ) -> Result<Progress, ConversationError> {
         let mut state = self.state();
@@ -234,7 +237,7 @@ impl Inner {
         self: &Arc<Self>,
         state: &mut State,
         taken: Taken,
-        events: Arc<dyn EventSink>,
+        events: &Arc<dyn EventSink>,
         cancel: &CancellationToken,
     ) -> Option<Progress> {
         let run = state.run()?;
@@ -244,7 +247,7 @@ impl Inner {
                 Some(Progress::Rested(Arc::clone(result)))
             }
             _ => {
-                run.listeners.add(events);
+                run.listeners.add(Arc::clone(events));
                 self.go_on(state).map(Progress::Under)
             }
         }

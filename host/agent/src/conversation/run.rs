@@ -56,8 +56,12 @@ impl Drop for Over {
 pub(super) struct Listeners(Mutex<Vec<Arc<dyn EventSink>>>);
 
 impl Listeners {
+    /// Tells one more, unless it is told already.
     pub(super) fn add(&self, sink: Arc<dyn EventSink>) {
-        self.sinks().push(sink);
+        let mut sinks = self.sinks();
+        if !sinks.iter().any(|other| Arc::ptr_eq(other, &sink)) {
+            sinks.push(sink);
+        }
     }
 
     /// From now on nobody is told. Those who were are handed out: they are somebody else's code, also when they are

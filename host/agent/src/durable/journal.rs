@@ -14,7 +14,7 @@ use crate::call::CallState;
 use crate::catalog::Catalog;
 use crate::journal::Journal;
 use crate::run::RunProgress;
-use crate::store::{Answered, Checkpoint, Decision, Lease, RunStore, Slot, Step, StoreError, StoredReply, Tenant};
+use crate::store::{Answered, Checkpoint, Decision, Lease, RunStore, Slot, Step, StoreError, StoredReply};
 use crate::suspension::BUSY;
 
 /// The first pause before a store that is away is tried again; it doubles up to [`RETRY_MAX`].
@@ -157,10 +157,6 @@ impl StoreJournal {
 }
 
 impl Journal for StoreJournal {
-    fn tenant(&self) -> &Tenant {
-        &self.lease.key.tenant
-    }
-
     fn replied<'a>(&'a self, run: &'a RunProgress, reply: &'a StoredReply) -> BoxFuture<'a, ()> {
         let checkpoint = Checkpoint { worked: run.worked, warned: run.warned.clone(), window: run.window };
         let turn = run.turns.saturating_sub(1);

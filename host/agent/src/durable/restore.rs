@@ -29,6 +29,7 @@ pub(super) fn restore(run: StoredRun, budget: &Budget, catalog: &dyn Catalog) ->
     let Checkpoint { worked, warned, window } = checkpoint.unwrap_or_default();
     let mut progress = RunProgress {
         id: head.key.run,
+        tenant: head.key.tenant,
         conversation_id: None,
         system,
         messages,
