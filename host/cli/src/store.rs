@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use toolcell::contract::Request;
-use toolcell::{Desk, DeskError, RunStore, StoreError, Tenant, store};
+use toolcell::store::SqlStore;
+use toolcell::{Desk, DeskError, StoreError, Tenant, store};
 
 use crate::args::StoreArgs;
 use crate::exit::HostFailure;
 use crate::printable::printable;
 
 /// Opens the store.
-pub(crate) async fn open(place: &str) -> anyhow::Result<Arc<dyn RunStore>> {
+pub(crate) async fn open(place: &str) -> anyhow::Result<Arc<SqlStore>> {
     // What is wrong with it is said by the store; no place that holds a password is repeated.
     store::open(place).await.map_err(|error| anyhow::Error::new(error).context(HostFailure))
 }
@@ -23,7 +24,7 @@ pub(crate) async fn desk(args: &StoreArgs) -> anyhow::Result<Desk> {
 }
 
 /// Opens a store to look into it. A file that is not there is not made by looking.
-pub(crate) async fn open_existing(args: &StoreArgs) -> anyhow::Result<Arc<dyn RunStore>> {
+pub(crate) async fn open_existing(args: &StoreArgs) -> anyhow::Result<Arc<SqlStore>> {
     let place = place(args)?;
     if !place.contains("://") && !Path::new(&place).exists() {
         let shown = printable(&place);

@@ -29,6 +29,7 @@ mod claims;
 mod dialect;
 mod error;
 mod grants;
+mod key_value;
 mod lists;
 mod migrate;
 mod notices;
@@ -42,6 +43,8 @@ mod tx;
 mod wakes;
 
 pub use audit::{AuditBreak, verify_audit};
+pub use key_value::{KeySpace, KeySpaceLimits, KeyWritten};
 pub use lists::PAGE_MAX;
 pub use place::{Options, open, open_with};
 pub use store::SqlStore;
+pub use toolcell_agent::StoreError;

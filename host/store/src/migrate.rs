@@ -7,10 +7,11 @@ use crate::dialect::Dialect;
 use crate::error::store_error;
 
 /// Every step, in order. A released one is never changed.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../migrations/0001_runs.sql"),
     include_str!("../migrations/0002_order.sql"),
     include_str!("../migrations/0003_stalled.sql"),
+    include_str!("../migrations/0004_key_value.sql"),
 ];
 
 /// The schema that this version writes.

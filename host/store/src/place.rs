@@ -11,7 +11,7 @@ use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
-use toolcell_agent::{RunStore, StoreError};
+use toolcell_agent::StoreError;
 
 use crate::dialect::Dialect;
 use crate::error::store_error;
@@ -55,8 +55,8 @@ const MAKING: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// [`StoreError`], which says what is wrong and how to mend it. A file that is no store of ours is left as it is.
-pub async fn open(place: &str) -> Result<Arc<dyn RunStore>, StoreError> {
-    open_with(place, Options::default()).await.map(|store| Arc::new(store) as Arc<dyn RunStore>)
+pub async fn open(place: &str) -> Result<Arc<SqlStore>, StoreError> {
+    open_with(place, Options::default()).await.map(Arc::new)
 }
 
 /// [`open`] with options.

@@ -54,6 +54,7 @@ macro_rules! in_tx {
         .boxed()
     }};
 }
+pub(crate) use in_tx;
 
 impl SqlStore {
     pub(crate) fn new(
@@ -107,7 +108,7 @@ impl SqlStore {
     }
 
     /// Reads something with one statement.
-    async fn look<T, W>(&self, work: W) -> Result<T, StoreError>
+    pub(crate) async fn look<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {
@@ -115,7 +116,7 @@ impl SqlStore {
     }
 
     /// Does something in one transaction, and tells who waits for it.
-    async fn tx<T, W>(&self, work: W) -> Result<T, StoreError>
+    pub(crate) async fn tx<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {

@@ -85,7 +85,7 @@ pub use courier::{Courier, CourierError};
 pub use native::{NativeResult, NativeTool, NativeToolError};
 #[cfg(feature = "otlp")]
 pub use otlp::{Otlp, OtlpError};
-pub use powers::{KeyValueSpaces, MemorySpaces, PowersError};
+pub use powers::{KeyValueSpaces, MemorySpaces, PowersError, StoredSpaces};
 pub use time::OffsetDateTime;
 pub use time::format_description::well_known::Rfc3339;
 pub use tokio_util::sync::CancellationToken;
@@ -124,6 +124,8 @@ pub struct HostOptions {
     pub toolbox: ToolboxOptions,
     /// What the components may do beyond computing. By default nothing.
     pub policy: Policy,
+    /// Who keeps what they note down; by default the memory of this process.
+    pub key_value: Option<Arc<dyn KeyValueSpaces>>,
 }
 
 /// Why a host cannot be opened.
@@ -176,7 +178,7 @@ impl Host {
     /// # Errors
     /// [`Error::Toolbox`] when there is no such directory, [`Error::Sandbox`] when a limit makes no sense.
     pub async fn open(tools: impl AsRef<Path>, options: HostOptions) -> Result<Self, Error> {
-        let HostOptions { sandbox, toolbox, policy } = options;
+        let HostOptions { sandbox, toolbox, policy, key_value } = options;
         let limits = sandbox.limits;
         let cache = match &toolbox.cache {
             CachePlace::At(path) => Some(path.clone()),
@@ -184,7 +186,8 @@ impl Host {
         };
         let toolbox = Toolbox::open(tools.as_ref(), toolcell_sandbox::Sandbox::new(sandbox)?, toolbox).await?;
         let own = OwnPlaces::new([Some(toolbox.path()), cache.as_deref()].into_iter().flatten());
-        let (toolbox, spaces) = (Arc::new(toolbox), Arc::new(MemorySpaces::default()));
+        let toolbox = Arc::new(toolbox);
+        let spaces = key_value.unwrap_or_else(|| Arc::new(MemorySpaces::default()));
         let shared = Shared { toolbox, policy: RwLock::default(), limits, own, spaces };
         shared.set_policy(policy)?;
         Ok(Self { shared: Arc::new(shared), native: Vec::new() })

@@ -1,21 +1,23 @@
 //! An operator's policy in use: its directories opened, its gates built, its secrets found when they are needed.
 
 mod secret;
+mod spaces;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use toolcell_agent::{Approvals, Approve, Tenant};
 use toolcell_contract::Definition;
 use toolcell_policy::{self as policy, Grants, KeyValueGrant, MountGrant, Policy, Variable};
 use toolcell_sandbox::{
-    Access, Capabilities, HttpGate, KeyValueQuota, KeyValueSpace, Limits, MemorySpace, Missing, Mount, MountError,
-    Secret, SecretError,
+    Access, Capabilities, HttpGate, KeyValueQuota, Limits, Missing, Mount, MountError, Secret, SecretError,
 };
 use toolcell_toolbox::{Power, Powers};
 
 use crate::Shared;
+
+pub use spaces::{KeyValueSpaces, MemorySpaces, StoredSpaces};
 
 use secret::source;
 
@@ -51,24 +53,6 @@ pub enum PowersError {
         /// What is wrong.
         source: SecretError,
     },
-}
-
-/// Keeps the key-value spaces of components, one for each tenant.
-pub trait KeyValueSpaces: Send + Sync {
-    /// The space of a component for a tenant.
-    fn space(&self, tenant: &Tenant, component: &str, quota: KeyValueQuota) -> Arc<dyn KeyValueSpace>;
-}
-
-/// Spaces in memory, which are gone with their process.
-#[derive(Default)]
-pub struct MemorySpaces(Mutex<HashMap<(Tenant, String), Arc<MemorySpace>>>);
-
-impl KeyValueSpaces for MemorySpaces {
-    fn space(&self, tenant: &Tenant, component: &str, quota: KeyValueQuota) -> Arc<dyn KeyValueSpace> {
-        let mut spaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let space = spaces.entry((tenant.clone(), component.to_owned()));
-        Arc::clone(space.or_insert_with(|| Arc::new(MemorySpace::new(quota)))) as Arc<dyn KeyValueSpace>
-    }
 }
 
 /// A policy in use.
