@@ -1,9 +1,11 @@
 //! A policy: the grants of each component, checked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use toml::Spanned;
 
 use crate::destination::Method;
@@ -341,11 +343,11 @@ impl Check<'_> {
         }
         let mut networks = Vec::new();
         for network in private_networks {
-            match network.parse() {
+            let read = network.parse().map_err(|_| "is no network: write it like 10.1.0.0/16");
+            match read.and_then(|read| narrow(read).map(|()| read)) {
                 Ok(network) => networks.push(network),
-                Err(_) => {
-                    let message = format!("\"{}\" is no network: write it like 10.1.0.0/16", network.escape_debug());
-                    self.problems.add(table.span(), message);
+                Err(problem) => {
+                    self.problems.add(table.span(), format!("\"{}\" {problem}", network.escape_debug()));
                 }
             }
         }
@@ -379,6 +381,10 @@ impl Check<'_> {
             let rule = self.rule(table, origin, Method::ALL.to_vec(), path.as_deref());
             if rule.as_ref().is_some_and(HttpRule::is_in_the_clear) {
                 self.problems.add(table.span(), "a secret is sent over https only, or to this machine");
+            }
+            if rule.as_ref().is_some_and(HttpRule::is_for_many_hosts) {
+                // Below many names anybody can have a host.
+                self.problems.add(table.span(), "a secret is sent to one host: name it in full, without a wildcard");
             }
             let source = self.source(table, from);
             if let (Some(rule), Some(source)) = (rule, source) {
@@ -449,6 +455,27 @@ fn is_plain_absolute(path: &Path) -> bool {
     // `components` passes over a dot in the middle.
     let mut parts = path.as_os_str().as_encoded_bytes().split(|byte| *byte == b'/');
     path.is_absolute() && !parts.any(|part| matches!(part, b"." | b".."))
+}
+
+/// Bits that a network of an operator's own has in common at least: as many as 10.0.0.0/8 and fd00::/8.
+const NETWORK_PREFIX_MIN: u8 = 8;
+
+/// Where clouds tell a machine its keys.
+const METADATA: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254))];
+
+/// Whether a network is one that an operator can mean.
+fn narrow(network: IpNet) -> Result<(), &'static str> {
+    if network.trunc() != network {
+        return Err("is an address within a network: write the network's first address before the slash");
+    }
+    if network.prefix_len() < NETWORK_PREFIX_MIN {
+        return Err("is too wide: a network has at least 8 bits in common, like 10.0.0.0/8");
+    }
+    if network.prefix_len() < network.max_prefix_len() && METADATA.iter().any(|address| network.contains(address)) {
+        return Err("holds the address at which clouds tell a machine its keys: grant the addresses that are meant");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

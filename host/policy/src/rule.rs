@@ -141,6 +141,12 @@ impl HttpRule {
         shown.trim_start().to_owned()
     }
 
+    /// Whether it is for more than one host.
+    #[must_use]
+    pub fn is_for_many_hosts(&self) -> bool {
+        matches!(self.host, HostPattern::Below(_))
+    }
+
     /// Whether what is sent could be read on its way: by http, and not to this machine itself.
     #[must_use]
     pub fn is_in_the_clear(&self) -> bool {

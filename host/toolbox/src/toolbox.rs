@@ -106,6 +106,12 @@ impl Toolbox {
         *self.0.powers.write().unwrap_or_else(PoisonError::into_inner) = powers;
     }
 
+    /// Where compiled code is kept, if it is.
+    #[must_use]
+    pub fn cache_path(&self) -> Option<&Path> {
+        self.0.cache.as_ref().map(|cache| cache.path())
+    }
+
     /// The component that offers a tool now: the name of its file without `.wasm`.
     #[must_use]
     pub fn component_of_tool(&self, tool: &str) -> Option<Arc<str>> {

@@ -126,6 +126,9 @@ pub struct HostOptions {
     pub policy: Policy,
     /// Who keeps what they note down; by default the memory of this process.
     pub key_value: Option<Arc<dyn KeyValueSpaces>>,
+    /// Files of the host's own that no grant may reach, for example its policy and its store. The directory of tools, the
+    /// cache and the files of secrets are among them anyway.
+    pub own_files: Vec<PathBuf>,
 }
 
 /// Why a host cannot be opened.
@@ -178,14 +181,11 @@ impl Host {
     /// # Errors
     /// [`Error::Toolbox`] when there is no such directory, [`Error::Sandbox`] when a limit makes no sense.
     pub async fn open(tools: impl AsRef<Path>, options: HostOptions) -> Result<Self, Error> {
-        let HostOptions { sandbox, toolbox, policy, key_value } = options;
+        let HostOptions { sandbox, toolbox, policy, key_value, own_files } = options;
         let limits = sandbox.limits;
-        let cache = match &toolbox.cache {
-            CachePlace::At(path) => Some(path.clone()),
-            CachePlace::User | CachePlace::Off => None,
-        };
         let toolbox = Toolbox::open(tools.as_ref(), toolcell_sandbox::Sandbox::new(sandbox)?, toolbox).await?;
-        let own = OwnPlaces::new([Some(toolbox.path()), cache.as_deref()].into_iter().flatten());
+        let places = [Some(toolbox.path()), toolbox.cache_path()].into_iter().flatten();
+        let own = OwnPlaces::new(places.chain(own_files.iter().map(PathBuf::as_path)));
         let toolbox = Arc::new(toolbox);
         let spaces = key_value.unwrap_or_else(|| Arc::new(MemorySpaces::default()));
         let shared = Shared { toolbox, policy: RwLock::default(), limits, own, spaces };

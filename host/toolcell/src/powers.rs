@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use toolcell_agent::{Approvals, Approve, Tenant};
 use toolcell_contract::Definition;
-use toolcell_policy::{self as policy, Grants, KeyValueGrant, MountGrant, Policy, Variable};
+use toolcell_policy::{self as policy, Grants, KeyValueGrant, MountGrant, Policy, SecretFrom, Variable};
 use toolcell_sandbox::{
     Access, Capabilities, HttpGate, KeyValueQuota, Limits, Missing, Mount, MountError, Secret, SecretError,
 };
@@ -110,7 +110,11 @@ pub(crate) fn remedy(component: &str, missing: &Missing) -> Option<String> {
 }
 
 fn power(component: &str, grants: &Grants, own: &OwnPlaces, usual: Limits) -> Result<Power, PowersError> {
-    let mounts = grants.mounts.iter().map(|grant| mount(component, grant, own)).collect::<Result<_, _>>()?;
+    let own = own.with(grants.secrets.iter().filter_map(|secret| match &secret.source {
+        SecretFrom::File(path) => Some(path.as_path()),
+        SecretFrom::Env(_) | SecretFrom::Command(_) => None,
+    }));
+    let mounts = grants.mounts.iter().map(|grant| mount(component, grant, &own)).collect::<Result<_, _>>()?;
     let secrets = grants.secrets.iter().map(|grant| {
         let source = source(&grant.source);
         Secret::new(&grant.name, grant.rule.clone(), &grant.header, &grant.prefix, source)
@@ -192,11 +196,28 @@ pub(crate) struct OwnPlaces {
     not_whole: Vec<PathBuf>,
 }
 
+/// A path as the system sees it. What is not there yet is in a directory that is.
+fn whole(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|place| Some((place.canonicalize().ok()?, path.strip_prefix(place).ok()?)));
+    match found {
+        Some((place, rest)) if !rest.as_os_str().is_empty() => place.join(rest),
+        Some((place, _)) => place,
+        None => path,
+    }
+}
+
 impl OwnPlaces {
     /// `closed`: the directory of tools and the like. A person's home is granted in parts only.
     pub(crate) fn new<'p>(closed: impl IntoIterator<Item = &'p Path>) -> Self {
-        let closed = closed.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let closed = closed.into_iter().map(whole).collect();
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
         Self { closed, not_whole: home.into_iter().collect() }
+    }
+
+    /// The same, and these.
+    fn with<'p>(&self, closed: impl IntoIterator<Item = &'p Path>) -> Self {
+        let closed = self.closed.iter().cloned().chain(closed.into_iter().map(whole)).collect();
+        Self { closed, not_whole: self.not_whole.clone() }
     }
 }

@@ -110,6 +110,8 @@ impl HttpGate {
         }
         check_size(&headers, &body)?;
         headers.remove(header::CONTENT_LENGTH);
+        // The one of the URL that was judged, not another spelling of it.
+        headers.remove(header::HOST);
         // What is compressed cannot be looked through.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let secrets = self.add_secrets(&destination, &mut headers).await?;
@@ -117,7 +119,9 @@ impl HttpGate {
         let method = reqwest::Method::from_bytes(destination.method().as_str().as_bytes());
         let method = method.map_err(|_| Refusal::Invalid("the method is none".into()))?;
         let request = client.request(method, destination.url().clone()).headers(headers).body(body);
-        timeout(time_max, exchange(request, &Redactor::new(&secrets))).await.map_err(|_| Refusal::Timeout)?
+        let readable = if secrets.is_empty() { Readable::OrNot } else { Readable::Only };
+        let exchange = exchange(request, &Redactor::new(&secrets), readable);
+        timeout(time_max, exchange).await.map_err(|_| Refusal::Timeout)?
     }
 
     /// The host's own words in place of the guest's.
@@ -172,8 +176,24 @@ impl Grant {
     }
 }
 
-async fn exchange(request: reqwest::RequestBuilder, redactor: &Redactor) -> Result<Incoming, Refusal> {
+/// What a response may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Readable {
+    /// It was sent a secret: an echo of it must be found, so it is not compressed.
+    Only,
+    OrNot,
+}
+
+async fn exchange(
+    request: reqwest::RequestBuilder,
+    redactor: &Redactor,
+    readable: Readable,
+) -> Result<Incoming, Refusal> {
     let mut response = request.send().await?;
+    let is_plain = response.headers().get_all(header::CONTENT_ENCODING).iter().all(|coding| coding == "identity");
+    if readable == Readable::Only && !is_plain {
+        return Err(Refusal::Connection("it compresses its answer, which one to a request with a secret may not be"));
+    }
     if size_of(response.headers()) > HEADERS_BYTES_MAX {
         return Err(Refusal::TooLarge("the headers of the response"));
     }
@@ -226,9 +246,10 @@ fn size_of(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
-/// Whether a header is the host's to set: where a request goes, and how it is framed on its way.
+/// Whether a header is the host's to set: where a request goes, and how it is framed on its way. Some servers take method and
+/// path from a header instead of the request, and others the address of who asks: those would go round the grant.
 pub(crate) fn is_hosts_own(name: &HeaderName) -> bool {
-    const HOSTS_OWN: [&str; 9] = [
+    const HOSTS_OWN: [&str; 16] = [
         "host",
         "connection",
         "keep-alive",
@@ -238,8 +259,16 @@ pub(crate) fn is_hosts_own(name: &HeaderName) -> bool {
         "upgrade",
         "expect",
         "http2-settings",
+        "forwarded",
+        "x-real-ip",
+        "x-original-url",
+        "x-rewrite-url",
+        "x-http-method",
+        "x-http-method-override",
+        "x-method-override",
     ];
-    HOSTS_OWN.contains(&name.as_str()) || name.as_str().starts_with("proxy-")
+    let name = name.as_str();
+    HOSTS_OWN.contains(&name) || name.starts_with("proxy-") || name.starts_with("x-forwarded-")
 }
 
 impl From<Denied> for Refusal {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
@@ -17,8 +17,11 @@ pub(super) struct Redactor(Option<AhoCorasick>);
 impl Redactor {
     pub(super) fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretValue>) -> Self {
         let forms: Vec<_> = secrets.into_iter().flat_map(|secret| forms(secret.reveal())).collect();
+        // Of two that begin alike the longer one: or its rest would be left.
+        let mut finder = AhoCorasick::builder();
+        finder.match_kind(MatchKind::LeftmostLongest);
         // Too many patterns for its memory is the only error; there are a dozen.
-        Self(if forms.is_empty() { None } else { AhoCorasick::new(forms).ok() })
+        Self(if forms.is_empty() { None } else { finder.build(forms).ok() })
     }
 
     pub(super) fn redact<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {

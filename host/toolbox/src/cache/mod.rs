@@ -85,6 +85,11 @@ impl Cache {
         Ok(Some(Self { path, folder, key, artifact_key }))
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The entry of a component. One that is damaged, foreign or of another engine counts as none.
     pub(crate) fn load(&self, digest: Digest) -> Option<Entry> {
         let name = self.name(digest);
