@@ -159,3 +159,23 @@ fn read(path: &Path) -> Result<String, String> {
         read => read.map_err(|error| format!("cannot read {}: {error}", path.display())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_at_a_file_is_no_change_of_it() {
+        use notify::event::{CreateKind, ModifyKind};
+
+        for (kind, is_look) in [
+            (EventKind::Access(AccessKind::Open(AccessMode::Any)), true),
+            (EventKind::Access(AccessKind::Close(AccessMode::Read)), true),
+            (EventKind::Access(AccessKind::Close(AccessMode::Write)), false),
+            (EventKind::Create(CreateKind::File), false),
+            (EventKind::Modify(ModifyKind::Any), false),
+        ] {
+            assert_eq!(is_a_look(&Event::new(kind)), is_look, "{kind:?}");
+        }
+    }
+}
