@@ -1,7 +1,7 @@
 //! Whether a decision makes sense, before it counts. Pure.
 
 use serde_json::Value;
-use toolcell_contract::{Answer, Object, Request};
+use toolcell_contract::{Answer, Failure, Object, Request};
 
 use crate::schema::ArgumentSchema;
 use crate::store::Decision;
@@ -61,7 +61,14 @@ fn check_arguments(schema: Option<Value>, arguments: &Object) -> Result<(), BadD
     let bad = |problem: String| BadDecision::Arguments(problem);
     let schema = schema.ok_or_else(|| bad("its schema is not known".to_owned()))?;
     let schema = ArgumentSchema::compile(&schema).map_err(|error| bad(error.to_string()))?;
-    schema.check(&Value::Object(arguments.clone()).to_string()).map(drop).map_err(|failure| bad(failure.to_string()))
+    schema.check(&Value::Object(arguments.clone()).to_string()).map(drop).map_err(|failure| bad(problem(failure)))
+}
+
+/// What a schema says is wrong, without the words that are for a model.
+fn problem(failure: Failure) -> String {
+    let detail = failure.detail.unwrap_or_else(|| failure.code.sentence().to_owned());
+    let lines = detail.lines().map(|line| line.strip_prefix("arguments: ").unwrap_or(line));
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// Checks an answer's data against what was asked.
@@ -79,7 +86,7 @@ pub(crate) fn check_data(request: &Request, answer: &Answer) -> Result<(), BadDe
         schema.entry("type").or_insert_with(|| "object".into());
     }
     let schema = ArgumentSchema::compile(&schema).map_err(|error| BadDecision::Schema(error.to_string()))?;
-    schema.check(&text).map(drop).map_err(|failure| BadDecision::Data(failure.to_string()))
+    schema.check(&text).map(drop).map_err(|failure| BadDecision::Data(problem(failure)))
 }
 
 #[cfg(test)]
@@ -102,7 +109,9 @@ mod tests {
         let request = Request::input("How many?", schema).with_id("pnd-1");
         let yes = |data| decide(&request, Answer::approve("pnd-1").with_data(object(data)));
         assert_eq!(yes(json!({"n": 0, "yes": false})), Ok(()));
-        assert!(matches!(yes(json!({"n": "0"})), Err(BadDecision::Data(_))));
+        let no_number = BadDecision::Data("/n: \"0\" is not of type \"integer\"".to_owned());
+        assert_eq!(yes(json!({"n": "0"})), Err(no_number), "the field, and what it should be");
+        assert_eq!(yes(json!({})), Err(BadDecision::Data("\"n\" is a required property".to_owned())));
         assert!(
             matches!(decide(&request, Answer::approve("pnd-1")), Err(BadDecision::Data(_))),
             "it asks for a number"

@@ -9,4 +9,4 @@ mod restore;
 mod worker;
 
 pub use desk::{Desk, DeskError, GRANT_MAX, GrantScope};
-pub use worker::{Worker, WorkerOptions};
+pub use worker::{Worker, WorkerEvent, WorkerOptions};

@@ -47,7 +47,7 @@ pub use conversation::{
     QUEUE_MAX, SendRequest, WhilePending,
 };
 pub use decision::BadDecision;
-pub use durable::{Desk, DeskError, GRANT_MAX, GrantScope, Worker, WorkerOptions};
+pub use durable::{Desk, DeskError, GRANT_MAX, GrantScope, Worker, WorkerEvent, WorkerOptions};
 pub use event::{EventSink, NoEvents, RestartCause, RunEvent};
 pub use hooks::{AfterModel, AfterTool, BeforeModel, BeforeTool, Hooks, PlannedCall, ReplyEdit, SentPrompt};
 pub use measured::Measured;

@@ -5,13 +5,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use toolcell::{Approve, Tenant};
 
-use crate::exit;
+use crate::{examples, exit};
+
+mod stored;
+
+pub(crate) use stored::*;
 
 /// Runs the tools of language models inside WebAssembly components.
 ///
-/// Every .wasm file of a directory is a tool. Each call gets a fresh sandbox, without files, network or environment.
+/// Every .wasm file of a directory is a tool. Each call gets a fresh sandbox, without files, network or environment, but
+/// for what the operator's policy grants.
 #[derive(Debug, Parser)]
-#[command(name = "toolcell", version, after_help = exit::TABLE)]
+#[command(name = "toolcell", version, after_help = format!("{}\n\n{}", examples::TOOLCELL, exit::TABLE))]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -49,6 +54,7 @@ pub(crate) enum Command {
 
 /// Where tools and their compiled code are.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Tools")]
 pub(crate) struct Place {
     /// The directory with the .wasm files
     #[arg(long, value_name = "DIR", env = "TOOLCELL_TOOLS", default_value = "tools")]
@@ -63,6 +69,7 @@ pub(crate) struct Place {
 
 /// Who answers a tool that waits.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Questions")]
 pub(crate) struct Asking {
     /// Answer yes to everything a tool asks; what has to be typed stays open
     #[arg(long, conflicts_with = "ask")]
@@ -83,6 +90,7 @@ pub(crate) enum When {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::CHECK)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) place: Place,
@@ -95,6 +103,7 @@ pub(crate) struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::GRANT)]
 #[command(group = clap::ArgGroup::new("grant").required(true).multiple(true).args(["http", "mount", "env", "key_value"]))]
 pub(crate) struct GrantArgs {
     /// The component: the name of its file without .wasm
@@ -125,6 +134,7 @@ pub(crate) struct GrantArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::TOOLS)]
 pub(crate) struct ToolsArgs {
     #[command(flatten)]
     pub(crate) place: Place,
@@ -137,6 +147,7 @@ pub(crate) struct ToolsArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::CALL)]
 pub(crate) struct CallArgs {
     /// The tool's name, as `toolcell tools` shows it
     pub(crate) tool: String,
@@ -159,10 +170,12 @@ pub(crate) struct CallArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = examples::RUN)]
 pub(crate) struct RunArgs {
     /// What the model is asked
     pub(crate) prompt: String,
-    /// Send a file along with the prompt: an image, a PDF, a sound or text; may be given several times
+    /// Send a file along with the prompt: an image, a PDF, a sound or text. May be given several times; at most 4 MiB a file,
+    /// and 12 MiB all together
     #[arg(long, value_name = "FILE")]
     pub(crate) attach: Vec<PathBuf>,
     /// Go on with the conversation in this file, and write it back with what is said now; made when it is not there
@@ -186,8 +199,9 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Keep the run on record: the path of a file, or postgres://…. It survives this program: `toolcell pending` and
-    /// `toolcell answer` answer it later, `toolcell resume` or a worker goes on with it
-    #[arg(long, value_name = "PLACE", env = "TOOLCELL_STORE", conflicts_with = "history")]
+    /// `toolcell answer` answer it later, `toolcell resume` or a worker goes on with it [env: TOOLCELL_STORE, which counts
+    /// when neither --store nor --history is given]
+    #[arg(long, value_name = "PLACE", conflicts_with = "history")]
     pub(crate) store: Option<String>,
     /// Whose run it is, with --store
     #[arg(long, value_name = "NAME", env = "TOOLCELL_TENANT", default_value = "local")]
@@ -202,6 +216,7 @@ pub(crate) struct RunArgs {
 
 /// Which model answers.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// The model's name, as its provider knows it [env: TOOLCELL_MODEL]
     #[arg(long, value_name = "NAME")]
@@ -233,6 +248,7 @@ pub(crate) struct ModelArgs {
 
 /// What a person must approve before it runs.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Questions")]
 pub(crate) struct Approval {
     /// Which calls a person must approve before they run at all
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = ApproveArg::Never)]
@@ -257,218 +273,4 @@ impl From<ApproveArg> for Approve {
             ApproveArg::Never => Self::Never,
         }
     }
-}
-
-/// Where runs are on record, and whose they are.
-#[derive(Debug, Args)]
-pub(crate) struct StoreArgs {
-    /// The path of a file, or postgres://… [default: toolcell/runs.db in the user's data directory]
-    #[arg(long, global = true, value_name = "PLACE", env = "TOOLCELL_STORE")]
-    pub(crate) store: Option<String>,
-    /// Whose runs
-    #[arg(long, global = true, value_name = "NAME", env = "TOOLCELL_TENANT", default_value = "local")]
-    pub(crate) tenant: Tenant,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PendingArgs {
-    /// Show this question alone, with all that the host recorded
-    pub(crate) id: Option<String>,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("decision").required(true).args(["approve", "decline", "data"]).multiple(true))]
-pub(crate) struct AnswerArgs {
-    /// The question's id, as `toolcell pending` shows it
-    pub(crate) id: String,
-    /// Answer yes
-    #[arg(long)]
-    pub(crate) approve: bool,
-    /// Answer no: the tool does not run
-    #[arg(long, conflicts_with_all = ["approve", "data", "edit_args"])]
-    pub(crate) decline: bool,
-    /// Answer yes, with what the question asks for: a JSON object
-    #[arg(long, value_name = "JSON")]
-    pub(crate) data: Option<String>,
-    /// Let the tool run with these arguments instead of the model's: a JSON object
-    #[arg(long, value_name = "JSON")]
-    pub(crate) edit_args: Option<String>,
-    /// Say yes to later calls of the same tool and component too, for a day; only to plain yes-or-no questions
-    #[arg(long, value_name = "WHICH", value_enum, requires = "approve", conflicts_with_all = ["data", "edit_args"])]
-    pub(crate) also: Option<AlsoArg>,
-    /// Why, for the record
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AlsoArg {
-    /// Those of this run with the same arguments
-    Same,
-    /// Those of this run
-    Run,
-    /// Those of all runs of the tenant
-    Tenant,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GrantsArgs {
-    /// Take this grant back, instead of listing them
-    #[arg(long, value_name = "ID")]
-    pub(crate) revoke: Option<String>,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ResumeArgs {
-    /// The run's id, as `toolcell runs` shows it
-    pub(crate) run: String,
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
-    /// Show what tools print and log
-    #[arg(long)]
-    pub(crate) log: bool,
-    /// Print one JSON object for each event, the last of type "result"
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) approval: Approval,
-    #[command(flatten)]
-    pub(crate) asking: Asking,
-    #[command(flatten)]
-    pub(crate) place: Place,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RunsArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<RunsCommand>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RunsCommand {
-    /// The runs, newest first
-    List {
-        /// At most so many
-        #[arg(long, value_name = "N", default_value = "50")]
-        limit: u32,
-        /// Those before the run with this id
-        #[arg(long, value_name = "RUN")]
-        after: Option<String>,
-    },
-    /// One run: where it stands and what was said
-    Show {
-        /// The run's id
-        run: String,
-    },
-    /// All that is known of a run, as JSON
-    Export {
-        /// The run's id
-        run: String,
-    },
-    /// End a run: what waits is closed, what works is stopped
-    Cancel {
-        /// The run's id
-        run: String,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TenantArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<TenantCommand>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum TenantCommand {
-    /// Its settings
-    Show,
-    /// Change settings; what is not named stays as it is
-    Set(TenantSet),
-    /// Remove a tenant with its runs, questions, grants and audit
-    Delete {
-        /// The same as --tenant, once more: nothing of it can be brought back
-        name: Tenant,
-    },
-}
-
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("setting").required(true).multiple(true)
-    .args(["weight", "open_max", "retention_days", "webhook", "no_webhook"]))]
-pub(crate) struct TenantSet {
-    /// Its share of the workers against other tenants'
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) weight: Option<u32>,
-    /// Questions that may be open at once; a call that asks one more is refused as busy
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) open_max: Option<u32>,
-    /// Days for which runs are kept after they have ended
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
-    pub(crate) retention_days: Option<u32>,
-    /// Tell this URL when its runs wait or have ended; signed with the key in TOOLCELL_WEBHOOK_SECRET
-    #[arg(long, value_name = "URL", conflicts_with = "no_webhook")]
-    pub(crate) webhook: Option<String>,
-    /// Tell nobody any more
-    #[arg(long)]
-    pub(crate) no_webhook: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditArgs {
-    /// Begin behind the line with this number
-    #[arg(long, value_name = "N", default_value = "0")]
-    pub(crate) after: u64,
-    /// Check that no line was changed or removed, instead of printing them
-    #[arg(long, conflicts_with = "after")]
-    pub(crate) verify: bool,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WorkerArgs {
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
-    /// Runs at the same time
-    #[arg(long, value_name = "N", default_value = "16")]
-    pub(crate) runs_at_once: std::num::NonZeroUsize,
-    /// How long a run is this worker's without being heard of, in seconds; then another takes it over
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    pub(crate) lease: u64,
-    /// Tell the tenant of --tenant here when its runs wait or have ended, from now on, as `toolcell tenant set --webhook`
-    /// does; signed with the key in TOOLCELL_WEBHOOK_SECRET
-    #[arg(long, value_name = "URL")]
-    pub(crate) webhook: Option<String>,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) approval: Approval,
-    #[command(flatten)]
-    pub(crate) place: Place,
 }

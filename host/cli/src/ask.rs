@@ -64,6 +64,14 @@ impl Terminal {
         self.lines.flush_terminal();
         let dialogue = Dialogue { screen: &self.screen, lines: &self.lines, asked: Instant::now() };
         self.show(&question);
+        let answer = self.answer(&question, &dialogue).await;
+        if answer.is_none() {
+            self.screen.line("  the input has ended before there was an answer: the question stays open");
+        }
+        answer
+    }
+
+    async fn answer(&self, question: &Question, dialogue: &Dialogue<'_>) -> Option<Answer> {
         let Request { id, kind, .. } = &question.request;
         let form = match question.request.answer_schema().map(Form::new).transpose() {
             Ok(form) => form,
@@ -75,16 +83,14 @@ impl Terminal {
         let is_form = form.as_ref().is_some_and(Form::has_fields);
         match kind {
             RequestKind::Input | RequestKind::Question if form.is_none() => dialogue.free_text(id).await,
-            RequestKind::Input | RequestKind::Question if is_form => {
-                dialogue.fill(form.as_ref()?).await.answer_if_complete(id)
-            }
+            RequestKind::Input | RequestKind::Question if is_form => dialogue.fill(form.as_ref()?).await.answer(id),
             _ => {
                 let ask = if question.request.url.is_some() { "  done? [y/n] " } else { "  approve? [y/n] " };
                 if !dialogue.yes_or_no(ask).await? {
                     return Some(Answer::decline(id, "declined"));
                 }
                 match form {
-                    Some(form) => dialogue.fill(&form).await.answer_after_yes(id, &form),
+                    Some(form) => dialogue.fill(&form).await.answer(id),
                     None => Some(Answer::approve(id)),
                 }
             }
@@ -132,20 +138,12 @@ impl Dialogue<'_> {
 }
 
 impl Filled {
-    /// The answer when the fields are all that was asked for.
-    fn answer_if_complete(self, id: &str) -> Option<Answer> {
+    /// The answer; none when the input ended before it was whole, also after a yes: nobody has said that it is all.
+    fn answer(self, id: &str) -> Option<Answer> {
         match self {
             Self::Whole(data) => Some(Answer::approve(id).with_data(data)),
             Self::Declined => Some(Answer::decline(id, "declined")),
-            Self::Ended(_) => None,
-        }
-    }
-
-    /// The answer when a yes was given before: input that ends leaves optional fields out.
-    fn answer_after_yes(self, id: &str, form: &Form<'_>) -> Option<Answer> {
-        match self {
-            Self::Ended(data) if form.problem(&data).is_none() => Some(Answer::approve(id).with_data(data)),
-            other => other.answer_if_complete(id),
+            Self::Ended => None,
         }
     }
 }

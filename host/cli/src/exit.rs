@@ -21,7 +21,7 @@ pub(crate) enum Exit {
     ModelFailed,
     /// The host itself failed, for example because a disk is full.
     HostFailed,
-    /// It was cancelled with Ctrl-C.
+    /// It was stopped with Ctrl-C or SIGTERM.
     Cancelled,
 }
 
@@ -35,7 +35,7 @@ Exit codes:
     4  a limit ended the run
     5  the model could not be asked
     6  the host itself failed, for example because a disk is full
-  130  cancelled with Ctrl-C";
+  130  stopped with Ctrl-C or SIGTERM";
 
 /// Marks an error that is the host's own and not what was typed.
 #[derive(Debug)]

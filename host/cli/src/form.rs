@@ -23,8 +23,8 @@ pub(crate) enum Filled {
     Whole(Map<String, Value>),
     /// The person gave up.
     Declined,
-    /// The input ended; this was typed before.
-    Ended(Map<String, Value>),
+    /// The input ended before.
+    Ended,
 }
 
 /// What was typed for one field.
@@ -52,7 +52,7 @@ impl<'a> Form<'a> {
     }
 
     /// Why the data do not fit.
-    pub(crate) fn problem(&self, data: &Map<String, Value>) -> Option<String> {
+    fn problem(&self, data: &Map<String, Value>) -> Option<String> {
         problem(&self.schema, data)
     }
 }
@@ -100,7 +100,7 @@ impl Dialogue<'_> {
                     Field::Value(value) => drop(data.insert((*name).to_owned(), value)),
                     Field::Empty => {}
                     Field::Declined => return Filled::Declined,
-                    Field::Ended => return Filled::Ended(data),
+                    Field::Ended => return Filled::Ended,
                 }
             }
             let Some(problem) = form.problem(&data) else { return Filled::Whole(data) };
@@ -140,8 +140,19 @@ impl Dialogue<'_> {
     }
 }
 
-/// `  seat (string: 1A, 1B; required; Where to sit): `
+/// The fields of a flat schema in words: `seat (string; one of 1A, 1B; required; Where to sit)`.
+pub(crate) fn described_fields(schema: &Value) -> Vec<String> {
+    let required = required_fields(schema);
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    properties.map(|(name, property)| described(name, property, required.contains(&name.as_str()))).collect()
+}
+
+/// `  seat (string; one of 1A, 1B; required; Where to sit): `
 fn label(name: &str, property: &Value, required: bool) -> String {
+    format!("  {}: ", described(name, property, required))
+}
+
+fn described(name: &str, property: &Value, required: bool) -> String {
     let kind = match property.get("type").and_then(Value::as_str) {
         Some(kind @ ("array" | "object")) => &format!("{kind} as JSON"),
         Some(kind) => kind,
@@ -156,7 +167,7 @@ fn label(name: &str, property: &Value, required: bool) -> String {
     if let Some(description) = property.get("description").and_then(Value::as_str) {
         notes.push(description.to_owned());
     }
-    format!("  {} ({}): ", one_line(name, 40), one_line(&notes.join("; "), 200))
+    format!("{} ({})", one_line(name, 40), one_line(&notes.join("; "), 200))
 }
 
 /// What was typed, as the type that the schema names; what does not parse stays a text and is refused by the schema.

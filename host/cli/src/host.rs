@@ -37,10 +37,13 @@ pub(crate) fn policy_path(place: &Place) -> PathBuf {
 
 /// The policy; one that was named must be there.
 fn policy(place: &Place) -> anyhow::Result<Policy> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+
     let path = policy_path(place);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && place.policy.is_none() => {
+        Err(error) if place.policy.is_none() && matches!(error.kind(), NotFound | NotADirectory) => {
+            // What is wrong with the directory is said when it is opened.
             return Ok(Policy::default());
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read the policy {}", path.display())),

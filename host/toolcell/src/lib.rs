@@ -81,7 +81,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-pub use courier::{Courier, CourierError};
+pub use courier::{Courier, CourierError, NotDelivered, Problem, WebhookSecretError, check_webhook_secret};
 pub use native::{NativeResult, NativeTool, NativeToolError};
 #[cfg(feature = "otlp")]
 pub use otlp::{Otlp, OtlpError};
@@ -101,7 +101,8 @@ pub use toolcell_agent::{
     RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt, Signals, Slot, SlotState, Step,
     StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun,
     StoredStatus, SuspendedRun, Swept, Tenant, TenantError, TenantSettings, Tool, ToolReply, Usage, Verbatim, Wake,
-    WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerOptions, fresh_call_id, is_balanced,
+    WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerEvent, WorkerOptions, fresh_call_id,
+    is_balanced,
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;

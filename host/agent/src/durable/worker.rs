@@ -15,7 +15,7 @@ use crate::agent::{Agent, Next};
 use crate::board::Board;
 use crate::call::{CallStart, CallState};
 use crate::event::{EventSink, NoEvents};
-use crate::run::{RunEnd, RunResult};
+use crate::run::{RunEnd, RunResult, RunStatus};
 use crate::store::{
     Claimed, Lease, NewRun, Parked, RunKey, RunStore, SlotState, Step, StoreError, StoredEnd, StoredRun, Wake,
 };
@@ -49,6 +49,46 @@ impl Default for WorkerOptions {
     }
 }
 
+/// What a worker does with runs, for people who watch it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WorkerEvent {
+    /// It has taken a run.
+    Taken {
+        /// Which.
+        key: RunKey,
+    },
+    /// A run has ended, or waits for an answer.
+    Rests {
+        /// Which.
+        key: RunKey,
+        /// How.
+        status: RunStatus,
+    },
+    /// It has given a run back as it is, because it stops.
+    GivenBack {
+        /// Which.
+        key: RunKey,
+    },
+    /// It cannot go on with a run. Another worker, or this one, takes it later, if it does not have it already.
+    Lost {
+        /// Which.
+        key: RunKey,
+        /// Why.
+        error: StoreError,
+    },
+}
+
+/// Who is told what a worker does.
+type Told = Arc<dyn Fn(WorkerEvent) + Send + Sync>;
+
+/// What is told when nobody has said whom to tell: what people should know is in the log.
+fn log(event: WorkerEvent) {
+    if let WorkerEvent::Lost { key, error } = event {
+        tracing::warn!(run = key.run, "put down: {error}");
+    }
+}
+
 /// Takes runs from a store and works on them with an agent. Several workers, on several hosts, may share a store.
 ///
 /// ```
@@ -66,6 +106,8 @@ pub struct Worker {
     agent: Agent,
     store: Arc<dyn RunStore>,
     options: WorkerOptions,
+    told: Told,
+    halt: CancellationToken,
 }
 
 impl std::fmt::Debug for Worker {
@@ -78,7 +120,20 @@ impl Worker {
     /// A worker.
     #[must_use]
     pub fn new(agent: Agent, store: Arc<dyn RunStore>, options: WorkerOptions) -> Self {
-        Self { agent, store, options }
+        Self { agent, store, options, told: Arc::new(log), halt: CancellationToken::new() }
+    }
+
+    /// Tells `told` which runs [`Worker::work`] takes and puts down.
+    #[must_use]
+    pub fn telling(self, told: impl Fn(WorkerEvent) + Send + Sync + 'static) -> Self {
+        Self { told: Arc::new(told), ..self }
+    }
+
+    /// Gives back as it is whatever run it works on, as soon as `halt` is cancelled: another worker can go on with it at once.
+    /// A call that is under way then is cut off.
+    #[must_use]
+    pub fn halting(self, halt: CancellationToken) -> Self {
+        Self { halt, ..self }
     }
 
     /// Writes a new run and works on it, until it has ended or waits. When this is dropped another worker goes on with it.
@@ -100,7 +155,7 @@ impl Worker {
     }
 
     /// Works on a run until it has ended or waits. None when there is nothing to do: it waits for an answer, has ended, or
-    /// another worker has it.
+    /// another worker has it; and when it was given back because this worker halts.
     ///
     /// # Errors
     /// [`StoreError`] when there is no such run, or it is not this worker's any more.
@@ -112,7 +167,7 @@ impl Worker {
     ) -> Result<Option<RunResult>, StoreError> {
         let began = Instant::now();
         match self.store.claim(&self.options.name, self.options.lease, Some(key)).await? {
-            Some(claimed) => self.work_on(claimed, began, events, cancel).await.map(Some),
+            Some(claimed) => self.work_until(claimed, began, events, cancel, &self.halt).await,
             None => Ok(None),
         }
     }
@@ -124,7 +179,7 @@ impl Worker {
     pub async fn work(&self, stop: CancellationToken) -> Result<(), StoreError> {
         let mut wakes = self.store.wakes();
         let mut running = JoinSet::new();
-        let halt = CancellationToken::new();
+        let halt = self.halt.child_token();
         let mut sweep = tokio::time::interval(self.options.sweep);
         loop {
             while running.len() < self.options.runs_at_once.get() && !stop.is_cancelled() {
@@ -135,7 +190,7 @@ impl Worker {
                     break;
                 };
                 let (worker, halt) = (self.clone(), halt.clone());
-                running.spawn(async move { worker.work_until(claimed, began, halt).await });
+                running.spawn(async move { worker.work_and_tell(claimed, began, halt).await });
             }
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -167,14 +222,30 @@ impl Worker {
         }
     }
 
-    /// Works on a run until it rests, or the worker halts.
-    async fn work_until(&self, claimed: Claimed, began: Instant, halt: CancellationToken) {
+    async fn work_and_tell(&self, claimed: Claimed, began: Instant, halt: CancellationToken) {
+        let key = claimed.lease.key.clone();
+        (self.told)(WorkerEvent::Taken { key: key.clone() });
+        let worked = self.work_until(claimed, began, Arc::new(NoEvents), CancellationToken::new(), &halt).await;
+        (self.told)(match worked {
+            Ok(Some(result)) => WorkerEvent::Rests { key, status: result.status() },
+            Ok(None) => WorkerEvent::GivenBack { key },
+            Err(error) => WorkerEvent::Lost { key, error },
+        });
+    }
+
+    /// Works on a run until it rests; none when it was given back because the worker halts.
+    async fn work_until(
+        &self,
+        claimed: Claimed,
+        began: Instant,
+        events: Arc<dyn EventSink>,
+        cancel: CancellationToken,
+        halt: &CancellationToken,
+    ) -> Result<Option<RunResult>, StoreError> {
         let lease = claimed.lease.clone();
-        let run = self.work_on(claimed, began, Arc::new(NoEvents), CancellationToken::new());
-        match halt.run_until_cancelled(run).await {
-            Some(Ok(_)) => {}
-            Some(Err(error)) => tracing::warn!(run = lease.key.run, "put down: {error}"),
-            None => drop(self.look(self.store.release(&lease).await)),
+        match halt.run_until_cancelled(self.work_on(claimed, began, events, cancel)).await {
+            Some(worked) => worked.map(Some),
+            None => self.store.release(&lease).await.map(|()| None),
         }
     }
 

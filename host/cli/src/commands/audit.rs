@@ -1,6 +1,7 @@
 //! `toolcell audit`: who asked, decided and ran what.
 
 use anyhow::Context as _;
+use serde_json::Value;
 use toolcell::store::verify_audit;
 use toolcell::{AuditEntry, RunStore, Tenant};
 
@@ -9,7 +10,7 @@ use crate::commands::pending::time;
 use crate::exit::{Exit, HostFailure};
 use crate::output;
 use crate::printable::one_line;
-use crate::store::{blame_store, open_existing};
+use crate::store::{Stores, blame_store};
 
 /// Lines that are read at a time.
 const PAGE: u32 = 500;
@@ -17,8 +18,8 @@ const PAGE: u32 = 500;
 /// Characters of an entry's particulars in a line.
 const LINE_CHARS: usize = 400;
 
-pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<Exit> {
-    let store = open_existing(&args.store).await?;
+pub(crate) async fn run(args: AuditArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let store = stores.open_existing(&args.store).await?;
     if args.verify {
         verify(store.as_ref(), &args.store.tenant, args.json).await?;
         return Ok(Exit::Done);
@@ -36,6 +37,10 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<Exit> {
 
 fn line(entry: &AuditEntry) -> String {
     let AuditEntry { seq, at, kind, body, .. } = entry;
+    let mut body = body.clone();
+    if let Value::Object(particulars) = &mut body {
+        particulars.retain(|_, value| !value.is_null());
+    }
     format!("{seq}  {}  {kind}  {}", time(*at), one_line(&body.to_string(), LINE_CHARS))
 }
 

@@ -10,7 +10,7 @@ use toolcell::{Budget, CallRequest, CallState, Caller, Catalog as _, EventSink, 
 
 use crate::args::CallArgs;
 use crate::ask::answerer;
-use crate::cancel::cancel_on_ctrl_c;
+use crate::cancel::stop_on_signal;
 use crate::exit::Exit;
 use crate::host;
 use crate::output::{self, note};
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<Exit> {
     }
     let screen = Arc::new(Screen::for_call());
     let answerer = answerer(&args.asking, &screen);
-    let cancel = cancel_on_ctrl_c();
+    let cancel = stop_on_signal();
     let events = events(&screen);
     let budget = Budget::default();
     let caller = Caller::new(toolbox.as_ref(), answerer.as_ref(), &budget, &events, &cancel);

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod answer;
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;

@@ -1,17 +1,16 @@
-//! `toolcell pending` and `toolcell answer`: the questions of runs on record.
+//! `toolcell pending` and `toolcell grants`: the questions of runs on record, and what answers them without asking.
 
 use std::fmt::Write as _;
 
-use anyhow::Context as _;
 use serde_json::Value;
-use toolcell::contract::{Answer, Object};
-use toolcell::{Asker, Decision, DeskError, GRANT_MAX, GrantScope, Page, QuestionState, StoredQuestion};
+use toolcell::{Asker, Page, QuestionState, StoredQuestion};
 
-use crate::args::{AlsoArg, AnswerArgs, GrantsArgs, PendingArgs};
+use crate::args::{GrantsArgs, PendingArgs};
 use crate::exit::Exit;
+use crate::form;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
-use crate::store::{blame, blame_id, blame_store, desk, same_place};
+use crate::store::{Stores, blame_id, blame_store};
 
 /// Characters of a prompt or of arguments in a list.
 const LINE_CHARS: usize = 160;
@@ -19,8 +18,8 @@ const LINE_CHARS: usize = 160;
 /// Questions that are read at a time.
 const PAGE: u32 = 200;
 
-pub(crate) async fn pending(args: PendingArgs) -> anyhow::Result<Exit> {
-    let desk = desk(&args.store).await?;
+pub(crate) async fn pending(args: PendingArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let desk = stores.desk(&args.store).await?;
     if let Some(id) = &args.id {
         let question = desk.question(id).await.map_err(|error| blame_id(error, id, &args.store))?;
         if args.json {
@@ -97,6 +96,9 @@ fn whole(stored: &StoredQuestion) -> String {
     if let Some(url) = &question.request.url {
         line("at", url);
     }
+    for field in question.request.answer_schema().into_iter().flat_map(form::described_fields) {
+        line("field", &field);
+    }
     if let Some(data) = &question.request.data {
         line("more", &Value::from(data.clone()).to_string());
     }
@@ -133,39 +135,8 @@ pub(crate) fn time(time: toolcell::OffsetDateTime) -> String {
     second.format(&toolcell::Rfc3339).unwrap_or_else(|_| time.to_string())
 }
 
-pub(crate) async fn answer(args: AnswerArgs) -> anyhow::Result<Exit> {
-    let answer = if args.decline {
-        Answer::decline(&args.id, args.reason.as_deref().unwrap_or("declined"))
-    } else {
-        let data = args.data.as_deref().map(|text| object("--data", text)).transpose()?;
-        Answer { data, reason: args.reason.clone(), ..Answer::approve(&args.id) }
-    };
-    let arguments = args.edit_args.as_deref().map(|text| object("--edit-args", text)).transpose()?;
-    let desk = desk(&args.store).await?;
-    if args.also.is_some() {
-        let asked = desk.question(&args.id).await.map_err(|error| blame_id(error, &args.id, &args.store))?;
-        // Before the answer counts, or half of what was typed would.
-        anyhow::ensure!(asked.question.is_plain_approval(), "{}", DeskError::NotPlain);
-    }
-    let decided = desk.decide(Decision { answer, arguments, by: Some(who()) }).await;
-    let key = decided.map_err(|error| match error {
-        DeskError::Store(error) => blame_id(error, &args.id, &args.store),
-        other => blame(other),
-    })?;
-    if let Some(also) = args.also {
-        let grant = desk.grant(&args.id, also.into(), GRANT_MAX, &who()).await.map_err(blame)?;
-        note!("later calls are granted as {} until {}", grant.id, time(grant.expires_at));
-    }
-    note!(
-        "the answer is on record; a worker goes on, or: toolcell resume {}{}",
-        key.run,
-        same_place(args.store.store.as_deref(), &args.store.tenant)
-    );
-    Ok(Exit::Done)
-}
-
-pub(crate) async fn grants(args: GrantsArgs) -> anyhow::Result<Exit> {
-    let desk = desk(&args.store).await?;
+pub(crate) async fn grants(args: GrantsArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let desk = stores.desk(&args.store).await?;
     if let Some(id) = &args.revoke {
         desk.revoke(id).await.map_err(|error| blame_id(error, id, &args.store))?;
         return Ok(Exit::Done);
@@ -192,28 +163,4 @@ pub(crate) async fn grants(args: GrantsArgs) -> anyhow::Result<Exit> {
         output::line(&format!("    {} of {component}, {}, {run}", grant.tool, one_line(&arguments, LINE_CHARS)));
     }
     Ok(Exit::Done)
-}
-
-impl From<AlsoArg> for GrantScope {
-    fn from(also: AlsoArg) -> Self {
-        match also {
-            AlsoArg::Same => Self::SameArguments,
-            AlsoArg::Run => Self::Run,
-            AlsoArg::Tenant => Self::Tenant,
-        }
-    }
-}
-
-/// Who answers, for the record: the user of this machine.
-pub(crate) fn who() -> String {
-    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
-    user.map_or_else(|_| "the command line".to_owned(), |user| format!("{user} at the command line"))
-}
-
-fn object(option: &str, text: &str) -> anyhow::Result<Object> {
-    let value = serde_json::from_str(text).with_context(|| format!("{option} is not valid JSON"))?;
-    match value {
-        Value::Object(object) => Ok(object),
-        _ => anyhow::bail!("{option} must be a JSON object, for example '{{\"row\": 3}}'"),
-    }
 }

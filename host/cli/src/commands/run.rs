@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
 use toolcell::{
-    Budget, EventSink, Message, NewRun, Question, RunEnd, RunEvent, RunKey, RunRequest, RunResult, Worker,
-    WorkerOptions,
+    Agent, Budget, CancellationToken, EventSink, Message, NewRun, Question, RunEnd, RunEvent, RunKey, RunRequest,
+    RunResult, RunStore, SlotState, StoredStatus, Worker, WorkerOptions,
 };
 
 use crate::args::RunArgs;
 use crate::ask::answerer;
 use crate::attach::attach_all;
-use crate::cancel::cancel_on_ctrl_c;
+use crate::cancel::stop_on_signal;
+use crate::causes::causes_of;
 use crate::exit::Exit;
 use crate::history::{History, Saved};
 use crate::host;
@@ -22,9 +23,12 @@ use crate::output::{self, note};
 use crate::printable::{one_line, printable};
 use crate::save::{make_directory, save_parts};
 use crate::screen::{Log, Screen};
-use crate::store::{blame_store, how_to_answer, open, same_place};
+use crate::store::{Stores, blame_store, how_to_answer, same_place};
 
-pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
+/// Where runs are kept when nothing is typed.
+const STORE: &str = "TOOLCELL_STORE";
+
+pub(crate) async fn run(args: RunArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let prompt = prompt(&args)?;
     let (history, Saved { mut messages, window }) = match &args.history {
         Some(path) => History::open(path).map(|(history, saved)| (Some(history), saved))?,
@@ -50,32 +54,40 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<Exit> {
     if !args.json {
         screen.spin("waiting for the model");
     }
-    let cancel = cancel_on_ctrl_c();
     let system = args.system.clone();
-    let (result, run) = match &args.store {
+    let exit = match store_place(&args) {
         Some(place) => {
+            let store = stores.open(&place).await?;
             let key = RunKey::fresh(args.tenant.clone());
             let run = NewRun { key: key.clone(), system, messages, model: agent.model_name().to_owned() };
-            let worker = Worker::new(agent, open(place).await?, WorkerOptions::default());
-            (worker.start(run, events, cancel).await.map_err(blame_store), Some(key.run))
+            store.create(run).await.map_err(blame_store)?;
+            let same_place = same_place(Some(&place), &args.tenant);
+            let run = OnRecord { key: &key, same_place: &same_place, json: args.json };
+            run.go_on(agent, store, events, &screen).await?
         }
         None => {
+            let cancel = stop_on_signal();
             let request = RunRequest { system, window, events, cancel, ..RunRequest::conversation(messages) };
-            (agent.run(request).await.map_err(Into::into), None)
+            let result = agent.run(request).await;
+            screen.finish();
+            let result = result?;
+            report(&result, args.json, None)?;
+            if let Some(history) = history {
+                history.close(&result)?;
+            }
+            result.status().into()
         }
     };
-    screen.finish();
-    let result = result?;
-    let same_place = same_place(args.store.as_deref(), &args.tenant);
-    let run = run.as_deref().map(|id| OnRecord { id, same_place: &same_place });
-    report(&result, args.json, run)?;
-    if let Some(history) = history {
-        history.close(&result)?;
-    }
     if let Some(saver) = saver {
         saver.finish()?;
     }
-    Ok(result.status().into())
+    Ok(exit)
+}
+
+/// Where the run is kept, if it is. What is typed counts more than the variable: who goes on with a file wants no store.
+fn store_place(args: &RunArgs) -> Option<String> {
+    let variable = || std::env::var(STORE).ok().filter(|place| !place.is_empty() && args.history.is_none());
+    args.store.clone().or_else(variable)
 }
 
 /// The prompt, and the files that go with it.
@@ -105,9 +117,75 @@ pub(crate) fn events(screen: &Arc<Screen>, saver: Option<Arc<Saver>>, json: bool
 /// A run that is on record.
 #[derive(Clone, Copy)]
 pub(crate) struct OnRecord<'a> {
-    pub(crate) id: &'a str,
+    pub(crate) key: &'a RunKey,
     /// The options with which other commands find it.
     pub(crate) same_place: &'a str,
+    /// Whether its end is printed as JSON.
+    pub(crate) json: bool,
+}
+
+impl OnRecord<'_> {
+    /// Works on the run until it rests. When the program is told to stop, it is given back at once, so that anybody can go on
+    /// with it.
+    pub(crate) async fn go_on(
+        self,
+        agent: Agent,
+        store: Arc<dyn RunStore>,
+        events: Arc<dyn EventSink>,
+        screen: &Screen,
+    ) -> anyhow::Result<Exit> {
+        let stop = stop_on_signal();
+        let worker = Worker::new(agent, Arc::clone(&store), WorkerOptions::default()).halting(stop.clone());
+        let gone_on = worker.go_on(self.key, events, CancellationToken::new()).await;
+        screen.finish();
+        let Self { key: RunKey { run, .. }, same_place, json } = self;
+        match gone_on.map_err(blame_store)? {
+            Some(result) => {
+                report(&result, json, Some(self))?;
+                Ok(result.status().into())
+            }
+            None if stop.is_cancelled() => {
+                if json {
+                    output::json(&serde_json::json!({"type": "stopped", "run": run}))?;
+                }
+                note!("stopped, and on record as it is; a worker goes on, or: toolcell resume {run}{same_place}");
+                note!("to end it instead: toolcell runs cancel {run}{same_place}");
+                Ok(Exit::Cancelled)
+            }
+            None => self.nothing_to_do(store.as_ref()).await,
+        }
+    }
+
+    /// Why there is nothing to go on with.
+    pub(crate) async fn nothing_to_do(self, store: &dyn RunStore) -> anyhow::Result<Exit> {
+        let Self { key, same_place, .. } = self;
+        let stored = store.run(key).await.map_err(blame_store)?;
+        match stored.head.status {
+            StoredStatus::Ended(status) => {
+                if let Some(end) = &stored.end {
+                    output::line(&end.text);
+                }
+                note!("it has ended already");
+                Ok(status.into())
+            }
+            StoredStatus::Pending => {
+                for call in &stored.calls {
+                    if let SlotState::Suspended { open, decision: None } = &call.state {
+                        note!("{} waits for an answer: {}", open.tool.name, one_line(&open.request.prompt, 200));
+                        note!("    {}", how_to_answer(&open.request, same_place));
+                    }
+                }
+                Ok(Exit::Pending)
+            }
+            StoredStatus::Ready | StoredStatus::Running => {
+                note!(
+                    "another worker has it, or had it until a moment ago; it is free a minute after that was last heard of"
+                );
+                note!("to see where it stands: toolcell runs show {}{same_place}", key.run);
+                Ok(Exit::Pending)
+            }
+        }
+    }
 }
 
 /// Prints how a run ended.
@@ -120,7 +198,7 @@ pub(crate) fn report(result: &RunResult, json: bool, run: Option<OnRecord<'_>>) 
             run: Option<&'a str>,
             result: &'a RunResult,
         }
-        output::json(&Last { r#type: "result", run: run.map(|run| run.id), result })?;
+        output::json(&Last { r#type: "result", run: run.map(|run| run.key.run.as_str()), result })?;
     }
     match &result.end {
         RunEnd::Done => {}
@@ -129,28 +207,22 @@ pub(crate) fn report(result: &RunResult, json: bool, run: Option<OnRecord<'_>>) 
                 note!("{tool} waits for an answer: {}", one_line(&request.prompt, 200));
             }
             match run {
-                Some(OnRecord { id, same_place }) => {
+                Some(OnRecord { key, same_place, .. }) => {
                     for Question { request, .. } in questions {
                         note!("    {}", how_to_answer(request, same_place));
                     }
-                    note!("then a worker goes on, or: toolcell resume {id}{same_place}");
+                    note!("then a worker goes on, or: toolcell resume {}{same_place}", key.run);
                 }
                 None => note!("nobody answered: run it in a terminal to answer, with --yes, or with --store"),
             }
         }
         RunEnd::Incomplete(limit) => note!("incomplete: the run reached its limit of {limit}"),
-        RunEnd::Failed(error) => note!("error: {}", printable(&chain(error))),
+        RunEnd::Failed(error) => note!("error: {}", printable(&causes_of(error))),
         RunEnd::Stopped { reason } => note!("error: stopped by the host program: {}", printable(reason)),
         RunEnd::Cancelled => note!("cancelled"),
         _ => note!("it ended in a way that this program has no words for"),
     }
     Ok(())
-}
-
-/// An error with everything that caused it, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Writes the parts of results as they come, and remembers the first failure for the end of the run.

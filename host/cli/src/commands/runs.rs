@@ -8,7 +8,7 @@ use crate::commands::pending::time;
 use crate::exit::Exit;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
-use crate::store::{blame_id, blame_store, desk};
+use crate::store::{Stores, blame_id, blame_store};
 
 /// Characters of a text in an overview.
 const LINE_CHARS: usize = 160;
@@ -16,8 +16,8 @@ const LINE_CHARS: usize = 160;
 /// Runs in a list when nothing else is said.
 const LIST: u32 = 50;
 
-pub(crate) async fn run(args: RunsArgs) -> anyhow::Result<Exit> {
-    let desk = desk(&args.store).await?;
+pub(crate) async fn run(args: RunsArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let desk = stores.desk(&args.store).await?;
     let blame = |run: &str, error| blame_id(error, run, &args.store);
     match args.command.unwrap_or(RunsCommand::List { limit: LIST, after: None }) {
         RunsCommand::List { limit, after } => {
@@ -40,7 +40,12 @@ pub(crate) async fn run(args: RunsArgs) -> anyhow::Result<Exit> {
             output::pretty_json(&desk.run(&run).await.map_err(|error| blame(&run, error))?)?;
         }
         RunsCommand::Cancel { run } => {
-            desk.cancel(&run).await.map_err(|error| blame(&run, error))?;
+            let before = desk.run(&run).await.map_err(|error| blame(&run, error))?.head.status;
+            if let StoredStatus::Ended(_) = before {
+                note!("it has ended already: {}", word(before));
+                return Ok(Exit::Done);
+            }
+            desk.cancel(&run).await.map_err(blame_store)?;
             let head = desk.run(&run).await.map_err(blame_store)?.head;
             note!("{}", if head.status == StoredStatus::Running { "its worker stops it" } else { word(head.status) });
         }
@@ -55,11 +60,11 @@ fn short(head: &RunHead) -> String {
         more => format!(", {more} questions"),
     };
     format!(
-        "{}  {}  {}{open}  {} turns  {}",
+        "{}  {}  {}{open}  {}  {}",
         head.key.run,
         time(head.updated_at),
         word(head.status),
-        head.turns,
+        if head.turns == 1 { "1 turn".to_owned() } else { format!("{} turns", head.turns) },
         one_line(&head.model, LINE_CHARS)
     )
 }

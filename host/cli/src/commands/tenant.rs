@@ -1,18 +1,19 @@
 //! `toolcell tenant`: what a tenant may do, what is done for it, and its removal.
 
-use toolcell::{RunStore, StoreError, Tenant, TenantSettings, Webhook};
+use anyhow::Context as _;
+use toolcell::{RunStore, StoreError, Tenant, TenantSettings, Webhook, check_webhook_secret};
 
 use crate::args::{TenantArgs, TenantCommand, TenantSet};
 use crate::exit::Exit;
 use crate::output::{self, note};
 use crate::printable::printable;
-use crate::store::{blame_store, open_existing};
+use crate::store::{Stores, blame_store};
 
 /// Where the key of the webhook's signature is.
 const SECRET: &str = "TOOLCELL_WEBHOOK_SECRET";
 
-pub(crate) async fn run(args: TenantArgs) -> anyhow::Result<Exit> {
-    let store = open_existing(&args.store).await?;
+pub(crate) async fn run(args: TenantArgs, stores: &Stores) -> anyhow::Result<Exit> {
+    let store = stores.open_existing(&args.store).await?;
     let tenant = &args.store.tenant;
     match args.command.unwrap_or(TenantCommand::Show) {
         TenantCommand::Show => show(tenant, &store.settings(tenant).await.map_err(blame_store)?, args.json)?,
@@ -47,8 +48,11 @@ fn changed(settings: TenantSettings, set: TenantSet) -> anyhow::Result<TenantSet
 /// A webhook with the key of the environment.
 pub(crate) fn webhook(url: String) -> anyhow::Result<Webhook> {
     let Some(secret) = std::env::var(SECRET).ok().filter(|secret| !secret.is_empty()) else {
-        anyhow::bail!("a webhook is signed: put the key into {SECRET}");
+        anyhow::bail!(
+            "a webhook is signed: put the key into {SECRET}, for example \"whsec_$(openssl rand -base64 32)\""
+        );
     };
+    check_webhook_secret(&secret).with_context(|| format!("the key in {SECRET} cannot be used"))?;
     Ok(Webhook::new(url, secret)?)
 }
 

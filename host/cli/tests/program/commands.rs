@@ -50,6 +50,8 @@ fn the_list_shows_schema_digest_size_and_what_is_asked_for() {
 fn a_directory_that_is_not_there_or_empty_says_so() {
     let place = Place::with(&[]);
     assert_clear(&place.run(&["tools", "--tools", "nowhere"]), 2, "nowhere");
+    place.write("a-file", "");
+    assert_clear(&place.run(&["tools", "--tools", "a-file"]), 2, "a-file is not a directory: name the directory");
     assert_clear(&place.run(&["tools"]), 0, "tools holds no tools: put .wasm components into it");
     assert_clear(&place.run(&["call", "math"]), 2, "there is no tool \"math\": tools holds no tools");
 }
@@ -266,7 +268,8 @@ fn hostile_guests_end_with_their_code_and_the_program_lives() {
 #[test]
 fn help_names_every_exit_code() {
     let ended = Place::with(&[]).run(&["--help"]);
-    for text in ["tools", "call", "run", "Exit codes:", "  3  a call waits for an answer"] {
+    for text in ["tools", "call", "run", "Exit codes:", "  3  a call waits for an answer", "toolcell call math --args"]
+    {
         assert!(ended.stdout.contains(text), "{text:?} is not in {}", ended.stdout);
     }
 }

@@ -136,6 +136,12 @@ fn the_key_and_the_conversation_go_to_the_gateway_that_the_environment_names() {
 }
 
 #[test]
+fn the_help_says_how_much_can_be_attached() {
+    let help = Place::with(&[]).run(&["run", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("at most 4 MiB a file, and 12 MiB all together"), "{help}");
+}
+
+#[test]
 fn a_limit_of_no_tokens_is_wrong_usage() {
     for option in ["--output-tokens-max", "--context-tokens"] {
         let ended = Place::with(&[]).run(&["run", "Hi", option, "0"]);
@@ -175,7 +181,9 @@ fn a_server_that_is_not_there_is_exit_code_5() {
     let url = format!("http://127.0.0.1:{port}/v1");
     let ended = place.run(&["run", "hello", "--base-url", &url, "--model", "m"]);
     assert_eq!(ended.code, 5, "{ended:?}");
-    assert!(ended.stderr.contains("cannot reach the model at"), "{}", ended.stderr);
+    let said = &ended.stderr;
+    assert!(said.contains("cannot reach the model at"), "{said}");
+    assert_eq!((said.lines().count(), said.matches("refused").count()), (1, 1), "it is said once: {said}");
 }
 
 #[test]
@@ -306,6 +314,28 @@ fn a_conversation_goes_on_from_its_file() {
     let refused = run("Hm?");
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("talk.json does not hold a conversation"), "{}", refused.stderr);
+}
+
+#[test]
+fn the_file_of_a_conversation_that_is_typed_counts_more_than_the_variable_of_a_store() {
+    let place = Place::with(&["math-tool"]);
+    place.write("script.json", json!({"turns": [{"say": "Hello."}]}));
+    let run = |args: &[&str]| {
+        let mut command = place.command();
+        command.env("TOOLCELL_STORE", "runs.db").args(["run", "Hi", "--script", "script.json"]).args(args);
+        command.output().unwrap()
+    };
+    let output = run(&["--history", "talk.json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(place.beside(), ["script.json", "talk.json", "tools"]);
+    let both = run(&["--history", "talk.json", "--store", "other.db"]);
+    assert_eq!(both.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&both.stderr).into_owned();
+    assert!(said.contains("'--history <FILE>' cannot be used with '--store <PLACE>'"), "{said}");
+    assert!(run(&[]).status.success());
+    assert_eq!(place.beside(), ["runs.db", "script.json", "talk.json", "tools"], "the variable counts alone");
+    let help = place.run(&["run", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("TOOLCELL_STORE, which counts when neither --store nor --history is given"), "{help}");
 }
 
 #[test]

@@ -2,38 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Ended, Place};
+use crate::support::{Place, WEBHOOK_SECRET, json_lines, script, waiting};
 use serde_json::{Value, json};
 use toolcell_tests::{artifacts, postgres};
-
-/// Buys something and says so.
-fn script(place: &Place) {
-    let buy = json!({"item": "lamp", "quantity": 2, "price": 10});
-    let script = json!({"turns": [
-        {"calls": [{"tool": "purchase", "arguments": buy}]},
-        {"expect": {"results": [{"tool": "purchase"}]}, "say": "That is that."},
-    ]});
-    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
-}
-
-/// A place with the tool and the script, where a run waits; with the ids of the run and of the question.
-fn waiting(store: &str) -> (Place, String, String) {
-    let place = Place::with(&["purchase-tool"]);
-    script(&place);
-    let ended = place.run(&["run", "Buy lamps.", "--script", "script.json", "--store", store, "--ask", "never"]);
-    assert_eq!(ended.code, 3, "{}", ended.stderr);
-    let question = json_lines(&place.run(&["pending", "--json", "--store", store])).remove(0);
-    let id = question["question"]["request"]["id"].as_str().unwrap().to_owned();
-    let run = question["run"].as_str().unwrap().to_owned();
-    assert!(ended.stderr.contains(&format!("toolcell answer {id} --data")), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("toolcell resume {run} --store ")), "{}", ended.stderr);
-    (place, run, id)
-}
-
-fn json_lines(ended: &Ended) -> Vec<Value> {
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 fn export(place: &Place, store: &str, run: &str) -> Value {
     let ended = place.run(&["runs", "export", run, "--store", store]);
@@ -200,6 +171,32 @@ fn a_store_that_is_none_is_left_as_it_is_and_the_message_says_what_to_do() {
     let ended = place.run(&["pending", "--store", "postgres://nobody:secret@127.0.0.1:1/x"]);
     assert!(ended.code == 6 && ended.stderr.contains("cannot be reached"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
+    assert_eq!((ended.stderr.lines().count(), ended.stderr.matches("refused").count()), (1, 1), "{}", ended.stderr);
+    let mut command = place.command();
+    command.env("TOOLCELL_STORE", "postgres://nobody:secret@127.0.0.1:1/x").args(["pending", "--help"]);
+    let help = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert!(help.contains("TOOLCELL_STORE") && !help.contains("secret"), "{help}");
+}
+
+#[test]
+fn a_store_in_a_file_is_nothing_but_the_file_when_a_command_has_ended() {
+    let (place, run, id) = waiting("runs.db");
+    let resume = ["resume", &run, "--script", "script.json"];
+    for (command, code) in [
+        (&["pending"][..], 0),
+        (&["pending", "pnd-x"], 2),
+        (&["answer", &id, "--approve"], 0),
+        (&["answer", &id, "--decline"], 2),
+        (&resume, 0),
+        (&["runs", "show", &run], 0),
+        (&["grants"], 0),
+        (&["tenant"], 0),
+        (&["audit", "--verify"], 0),
+    ] {
+        let ended = place.run(&[command, &["--store", "runs.db"]].concat());
+        assert_eq!(ended.code, code, "{command:?}: {}", ended.stderr);
+        assert_eq!(place.beside(), ["runs.db", "script.json", "tools"], "after {command:?}");
+    }
 }
 
 #[test]
@@ -244,10 +241,10 @@ fn a_tenants_settings_are_shown_and_changed_one_by_one() {
     settings(&["set", "--open-max", "1"]);
     settings(&["set", "--retention-days", "7", "--weight", "3"]);
     let mut command = place.command();
-    command.env("TOOLCELL_WEBHOOK_SECRET", "s3cret").args(["tenant", "set", "--store", "runs.db"]);
+    command.env("TOOLCELL_WEBHOOK_SECRET", WEBHOOK_SECRET).args(["tenant", "set", "--store", "runs.db"]);
     let set = command.args(["--webhook", "https://example.org/hook"]).output().unwrap();
     assert!(set.status.success(), "{set:?}");
-    assert!(!String::from_utf8_lossy(&set.stdout).contains("s3cret"));
+    assert!(!String::from_utf8_lossy(&set.stdout).contains(WEBHOOK_SECRET));
     let changed = json!({
         "tenant": "local", "weight": 3, "openMax": 1, "retentionDays": 7, "webhook": "https://example.org/hook",
     });

@@ -1,9 +1,12 @@
 //! A directory with real components, and the program that is tested.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The folders of `sample-tools`.
@@ -53,6 +56,19 @@ impl Place {
         std::fs::write(self.tools().join(name), bytes).unwrap();
     }
 
+    /// Puts a file beside the tools directory.
+    pub fn write(&self, name: &str, text: impl std::fmt::Display) {
+        std::fs::write(self.dir.path().join(name), text.to_string()).unwrap();
+    }
+
+    /// The names of what lies beside the tools directory.
+    pub fn beside(&self) -> Vec<String> {
+        let names = std::fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
     /// The program, working in this place, with nothing in its environment that could lead it to a model.
     pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolcell"));
@@ -94,4 +110,117 @@ impl Place {
 /// Compiled code is kept between tests and between test runs, beside the components themselves.
 pub fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")
+}
+
+/// Buys something and says so.
+pub fn script(place: &Place) {
+    let buy = json!({"item": "lamp", "quantity": 2, "price": 10});
+    let script = json!({"turns": [
+        {"calls": [{"tool": "purchase", "arguments": buy}]},
+        {"expect": {"results": [{"tool": "purchase"}]}, "say": "That is that."},
+    ]});
+    std::fs::write(place.dir.path().join("script.json"), script.to_string()).unwrap();
+}
+
+/// A place with the tool and the script, where a run waits; with the ids of the run and of the question.
+pub fn waiting(store: &str) -> (Place, String, String) {
+    let place = Place::with(&["purchase-tool"]);
+    script(&place);
+    let ended = place.run(&["run", "Buy lamps.", "--script", "script.json", "--store", store, "--ask", "never"]);
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    let question = json_lines(&place.run(&["pending", "--json", "--store", store])).remove(0);
+    let id = question["question"]["request"]["id"].as_str().unwrap().to_owned();
+    let run = question["run"].as_str().unwrap().to_owned();
+    assert!(ended.stderr.contains(&format!("toolcell answer {id} --approve --store ")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("toolcell resume {run} --store ")), "{}", ended.stderr);
+    (place, run, id)
+}
+
+pub fn json_lines(ended: &Ended) -> Vec<Value> {
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A key as Standard Webhooks has them.
+pub const WEBHOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// A program that works in the background and does not outlive its test.
+pub struct Background {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Background {
+    /// Starts it; its standard error, or output, is read line by line.
+    pub fn start(mut command: Command, output: Output) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match output {
+            Output::Stdout => command.stdout(Stdio::piped()),
+            Output::Stderr => command.stderr(Stdio::piped()),
+        };
+        let mut child = command.spawn().unwrap();
+        let reader: Box<dyn Read + Send> = match output {
+            Output::Stdout => Box::new(child.stdout.take().unwrap()),
+            Output::Stderr => Box::new(child.stderr.take().unwrap()),
+        };
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(reader).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The next line that holds this text, and all that came before it.
+    pub fn wait_for(&self, text: &str) -> Vec<String> {
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut read = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else { panic!("{text:?} is not in {read:#?}") };
+            let found = line.contains(text);
+            read.push(line);
+            if found {
+                return read;
+            }
+        }
+    }
+
+    /// All lines up to the end of the program.
+    pub fn rest(&self) -> Vec<String> {
+        self.lines.iter().collect()
+    }
+
+    /// Sends `TERM` or `INT`.
+    pub fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    /// Waits for its end.
+    pub fn code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// What is read of a program.
+#[derive(Debug, Clone, Copy)]
+pub enum Output {
+    Stdout,
+    Stderr,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a program.
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
 }
