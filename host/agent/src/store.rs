@@ -294,6 +294,8 @@ pub struct Lease {
     pub key: RunKey,
     /// Grows with each claim: what is written with an older one is refused.
     pub epoch: i64,
+    /// Random, of this claim alone: a store that was brought back from a backup counts the same epoch again.
+    pub token: String,
 }
 
 /// A run that this host may work on.

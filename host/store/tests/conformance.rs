@@ -44,6 +44,7 @@ on_every_store! {
     a_list_is_no_longer_than_the_store_allows,
     a_tenant_is_told_what_happens_at_least_once,
     what_ended_long_ago_is_removed,
+    a_tenant_that_keeps_its_runs_for_less_long_keeps_those_of_before_for_less_long,
     a_tenant_can_be_removed_with_all_that_it_has,
     who_listens_is_woken,
     a_component_is_kept_by_its_digest,
@@ -146,7 +147,7 @@ async fn a_run_is_taken_over_when_its_lease_lapses_and_not_before(place: Place) 
 
 async fn the_first_decision_counts_however_many_come_at_once(place: Place) {
     // PND-04, STO-08.
-    const ROUNDS: usize = 500;
+    const ROUNDS: usize = 1_000;
     let hosts = [place.store().await, place.store().await];
     for _ in 0..ROUNDS {
         let (lease, id) = parked(&hosts[0], "a").await;
@@ -286,7 +287,7 @@ async fn nothing_of_a_tenant_can_be_seen_by_another(place: Place) {
     assert!(is_not_found(&store.run(&foreign).await));
     assert!(is_not_found(&store.cancel(&foreign).await));
     assert!(is_not_found(&store.claim("w", LEASE, Some(&foreign)).await));
-    assert!(matches!(store.renew(&Lease { key: foreign, epoch: lease.epoch }, LEASE).await, Err(StoreError::Fenced)));
+    assert!(matches!(store.renew(&Lease { key: foreign, ..lease.clone() }, LEASE).await, Err(StoreError::Fenced)));
     assert!(store.questions(&other, Page::default()).await.unwrap().is_empty());
     let page = Page { after: Some(id.clone()), limit: 10 };
     assert!(store.questions(&other, page).await.unwrap().is_empty());
@@ -530,10 +531,23 @@ async fn what_ended_long_ago_is_removed(place: Place) {
     let lease = started(&store, "a", 1).await;
     store.write(&lease, ended(RunStatus::Done)).await.unwrap();
     assert_eq!(store.sweep().await.unwrap().purged, 0);
-    place.sql("update run set updated_at = 1").await;
+    place.sql("update run set purge_at = 1 where purge_at is not null").await;
     assert_eq!(store.sweep().await.unwrap().purged, 1);
     assert!(is_not_found(&store.run(&lease.key).await));
     assert!(store.run(&waiting.key).await.is_ok(), "what waits is kept");
+}
+
+async fn a_tenant_that_keeps_its_runs_for_less_long_keeps_those_of_before_for_less_long(place: Place) {
+    let store = place.store().await;
+    let lease = started(&store, "a", 1).await;
+    store.write(&lease, ended(RunStatus::Done)).await.unwrap();
+    place.sql("update run set updated_at = updated_at - 172800000000, purge_at = purge_at - 172800000000").await;
+    assert_eq!(store.sweep().await.unwrap().purged, 0, "two days of thirty");
+    for (retention_days, purged) in [(u32::MAX, 0), (3, 0), (1, 1)] {
+        store.set_settings(&tenant("a"), TenantSettings { retention_days, ..TenantSettings::default() }).await.unwrap();
+        assert_eq!(store.sweep().await.unwrap().purged, purged, "{retention_days}");
+    }
+    assert!(is_not_found(&store.run(&lease.key).await));
 }
 
 async fn a_tenant_can_be_removed_with_all_that_it_has(place: Place) {
@@ -556,7 +570,11 @@ async fn who_listens_is_woken(place: Place) {
     let run = new_run("a");
     writer.create(run.clone()).await.unwrap();
     let woken = tokio::time::timeout(Duration::from_secs(5), wakes.recv()).await.expect("within moments").unwrap();
-    assert!(matches!(&woken, Wake(None)) || woken == Wake(Some(run.key)), "{woken:?}");
+    match place {
+        // Another process has written the file: nobody knows what.
+        Place::File(_) => assert_eq!(woken, Wake(None)),
+        Place::Memory(_) | Place::Postgres(_) => assert_eq!(woken, Wake(Some(run.key))),
+    }
 }
 
 async fn a_component_is_kept_by_its_digest(place: Place) {
