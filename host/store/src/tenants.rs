@@ -1,6 +1,6 @@
 //! Tenants and what is kept for all of them.
 
-use toolcell_agent::{RunKey, StoreError, Tenant, TenantSettings};
+use toolcell_agent::{RETENTION_DAYS_MAX, RunKey, StoreError, Tenant, TenantSettings, WEIGHT_MAX};
 use toolcell_contract::Digest;
 
 use crate::tx::{Tx, TxError, from_json, json, values};
@@ -28,7 +28,7 @@ impl TenantRow {
             tracing::error!(tenant = %self.id, "{error}");
             TenantSettings::default()
         });
-        settings.weight.max(1)
+        settings.weight.clamp(1, WEIGHT_MAX)
     }
 }
 
@@ -99,6 +99,13 @@ pub(crate) async fn settings(tx: &mut Tx<'_>, tenant: Tenant) -> Result<TenantSe
 }
 
 pub(crate) async fn set_settings(tx: &mut Tx<'_>, tenant: Tenant, settings: TenantSettings) -> Result<(), TxError> {
+    if !(1..=WEIGHT_MAX).contains(&settings.weight) {
+        return Err(StoreError::TooLarge { what: "the weight of a tenant, from 1", max: WEIGHT_MAX.into() }.into());
+    }
+    if settings.retention_days > RETENTION_DAYS_MAX {
+        let what = "days for which runs are kept";
+        return Err(StoreError::TooLarge { what, max: RETENTION_DAYS_MAX.into() }.into());
+    }
     ensure(tx, &tenant).await?;
     let set = "update tenant set settings = $2, retention = $3 where id = $1";
     tx.run(set, values![&tenant, json(&settings)?, retention(&settings)]).await.map(drop)
