@@ -56,9 +56,9 @@ pub use run::{RunEnd, RunResult, RunStatus, SuspendedRun};
 pub use schema::{ArgumentSchema, SchemaError};
 pub use store::{
     Answered, AuditEntry, AuditHead, Checkpoint, Claimed, Decision, Grant, Lease, NewRun, Notice, OpenCallRecord, Page,
-    Parked, QuestionState, RunHead, RunKey, RunStore, Signals, Slot, SlotState, Step, StoreError, StoreFuture,
-    StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun, StoredStatus, Swept, Tenant,
-    TenantError, TenantSettings, Wake, Webhook, WebhookError,
+    Parked, QuestionState, RETENTION_DAYS_MAX, RunHead, RunKey, RunStore, Signals, Slot, SlotState, Step, StoreError,
+    StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun, StoredStatus, Swept,
+    Tenant, TenantError, TenantSettings, WEIGHT_MAX, Wake, Webhook, WebhookError,
 };
 pub use stream::RunStream;
 

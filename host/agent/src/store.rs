@@ -294,6 +294,8 @@ pub struct Lease {
     pub key: RunKey,
     /// Grows with each claim: what is written with an older one is refused.
     pub epoch: i64,
+    /// Random, of this claim alone: a store that was brought back from a backup counts the same epoch again.
+    pub token: String,
 }
 
 /// A run that this host may work on.
@@ -429,15 +431,21 @@ impl Default for Page {
     }
 }
 
+/// The largest share of the workers: a thousand times that of a tenant without settings.
+pub const WEIGHT_MAX: u32 = 1_000;
+
+/// The longest that runs are kept after they have ended: a hundred years.
+pub const RETENTION_DAYS_MAX: u32 = 36_500;
+
 /// What a tenant may do, and what is done for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TenantSettings {
-    /// Its share of the workers against other tenants'.
+    /// Its share of the workers against other tenants': 1 to [`WEIGHT_MAX`].
     pub weight: u32,
     /// Questions of it that may be open at once. A call that asks one more is `busy`.
     pub open_max: u32,
-    /// How long runs are kept after they have ended, in days.
+    /// How long runs are kept after they have ended, in days: at most [`RETENTION_DAYS_MAX`].
     pub retention_days: u32,
     /// Where `run.pending`, `run.done` and `run.stalled` are told.
     pub webhook: Option<Webhook>,
@@ -451,12 +459,25 @@ impl Default for TenantSettings {
 
 /// Where a tenant is told of its runs.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(try_from = "UncheckedWebhook")]
 pub struct Webhook {
-    /// An https URL, or http to this machine.
-    pub url: String,
-    /// The key of the signature (HMAC-SHA256).
-    pub secret: String,
+    url: String,
+    secret: String,
+}
+
+/// A webhook as it is written down, by whomever.
+#[derive(Deserialize)]
+struct UncheckedWebhook {
+    url: String,
+    secret: String,
+}
+
+impl TryFrom<UncheckedWebhook> for Webhook {
+    type Error = WebhookError;
+
+    fn try_from(written: UncheckedWebhook) -> Result<Self, WebhookError> {
+        Self::new(written.url, written.secret)
+    }
 }
 
 /// An address is no webhook's.
@@ -483,6 +504,18 @@ impl Webhook {
             _ => false,
         };
         if is_safe { Ok(Self { url, secret }) } else { Err(WebhookError) }
+    }
+
+    /// An https URL, or http to this machine.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The key of the signature (HMAC-SHA256).
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.secret
     }
 }
 
@@ -596,6 +629,14 @@ pub enum StoreError {
     /// The tenant has too many open questions.
     #[error("the tenant has {0} open questions, as many as it may have: answer some of them first")]
     TooManyOpen(u32),
+    /// Something is larger than a store keeps. Nothing was written.
+    #[error("{what}: at most {max} are allowed")]
+    TooLarge {
+        /// What, and in which unit.
+        what: &'static str,
+        /// How much there may be.
+        max: u64,
+    },
     /// A later version of Toolcell has written the store.
     #[error(
         "the store has schema {found}, this version knows up to {known}: use the version that wrote it, or a later one"
@@ -727,7 +768,7 @@ pub trait RunStore: Send + Sync {
     /// The settings of a tenant; the defaults for one that has none.
     fn settings<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, TenantSettings>;
 
-    /// Changes the settings of a tenant.
+    /// Changes the settings of a tenant. [`StoreError::TooLarge`] for one that is out of its range.
     fn set_settings<'a>(&'a self, tenant: &'a Tenant, settings: TenantSettings) -> StoreFuture<'a, ()>;
 
     /// Removes a tenant and all that belongs to it. A worker that has one of its runs is fenced off.
@@ -762,6 +803,8 @@ mod tests {
             "",
         ] {
             assert!(Webhook::new(bad, "s").is_err(), "{bad}");
+            let written = serde_json::json!({"url": bad, "secret": "s"});
+            assert!(serde_json::from_value::<Webhook>(written).is_err(), "{bad}");
         }
         assert!(!format!("{:?}", Webhook::new("https://example.org", "key").unwrap()).contains("key"));
     }

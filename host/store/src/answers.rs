@@ -42,7 +42,15 @@ impl Close {
     }
 }
 
+/// The longest reason of a no, in bytes: a person's remark. It goes to the model, and is kept with the question.
+pub const REASON_BYTES_MAX: usize = 4_096;
+
+/// The longest name of who decides, in bytes: it stands in the audit, which is kept for as long as the tenant.
+pub const BY_BYTES_MAX: usize = 1_024;
+
 pub(crate) async fn answer(tx: &mut Tx<'_>, tenant: Tenant, decision: Decision) -> Result<Answered, TxError> {
+    at_most("bytes of a reason", decision.answer.reason.as_deref().map_or(0, str::len), REASON_BYTES_MAX)?;
+    at_most("bytes of the name of who decides", decision.by.as_deref().map_or(0, str::len), BY_BYTES_MAX)?;
     let id = &decision.answer.id;
     // The run first: so nobody works on it, parks it or cancels it in the meantime.
     let run = lock_asker(tx, &tenant, id).await?;
@@ -65,6 +73,14 @@ pub(crate) async fn answer(tx: &mut Tx<'_>, tenant: Tenant, decision: Decision) 
     let expired = Close::Expired.decision(id);
     decide(tx, &run, id, Close::Expired, Late::Fine, &expired).await?;
     Ok(Answered::Conflict(expired))
+}
+
+/// Refuses more of something than may be kept.
+pub(crate) fn at_most(what: &'static str, found: usize, max: usize) -> Result<(), StoreError> {
+    match found > max {
+        true => Err(StoreError::TooLarge { what, max: max as u64 }),
+        false => Ok(()),
+    }
 }
 
 /// Locks the run that asks a question against everybody else.

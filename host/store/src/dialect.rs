@@ -70,6 +70,14 @@ impl Dialect {
         }
     }
 
+    /// As [`Dialect::skip_locked`], of the rows of the table that is called `o` in a join.
+    pub(crate) fn skip_locked_of_o(self) -> &'static str {
+        match self {
+            Self::Sqlite => "",
+            Self::Postgres => " for no key update of o skip locked",
+        }
+    }
+
     /// The type of bytes.
     pub(crate) fn blob(self) -> &'static str {
         match self {

@@ -1,5 +1,7 @@
 //! What an error of the database means for whoever uses the store.
 
+use std::time::Duration;
+
 use sqlx::error::ErrorKind;
 use toolcell_agent::StoreError;
 
@@ -11,6 +13,7 @@ pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
              more connections"
                 .to_owned()
         }
+        error if is_silence(error) => format!("{error}; it is tried again over another connection"),
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) => {
             "the database cannot be reached; check its address, and that it runs".to_owned()
         }
@@ -21,10 +24,18 @@ pub(crate) fn store_error(error: sqlx::Error) -> StoreError {
                  reached and that it is sound, and it goes on",
                 database.message()
             ),
-            Code::Damaged => {
+            Code::FileDamaged => {
                 let message = format!(
                     "{}; nothing was changed: restore the file from a backup, or copy what is left of it with `sqlite3 FILE \
                      .recover`",
+                    database.message()
+                );
+                return StoreError::Damaged { message };
+            }
+            Code::ServerDamaged => {
+                let message = format!(
+                    "{}; nothing was changed: see what `pg_amcheck` says, rebuild a damaged index with `reindex`, restore a \
+                     damaged table from a backup",
                     database.message()
                 );
                 return StoreError::Damaged { message };
@@ -68,6 +79,22 @@ pub(crate) fn is_given_up(error: &sqlx::Error) -> bool {
     is_worth_another_try(error) || is_constraint || matches!(code(database.as_ref()), Code::Full | Code::Busy)
 }
 
+/// Whether another process has a SQLite file to itself.
+pub(crate) fn is_in_use(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Database(database) if matches!(code(database.as_ref()), Code::Busy))
+}
+
+/// Whether what the database holds cannot be read.
+pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Database(database) => {
+            matches!(code(database.as_ref()), Code::FileDamaged | Code::ServerDamaged)
+        }
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether a connection is of no use any more.
 pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     match error {
@@ -77,6 +104,20 @@ pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
         _ => false,
     }
 }
+
+/// Nothing was heard of the database for so long.
+pub(crate) fn silent(max: Duration) -> sqlx::Error {
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, Silent(max)))
+}
+
+/// Whether this is [`silent`].
+pub(crate) fn is_silence(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<Silent>()))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the database has not answered for {} ms", .0.as_millis())]
+struct Silent(Duration);
 
 /// JSON that the store wrote and cannot read.
 pub(crate) fn unreadable(what: &str, error: &serde_json::Error) -> StoreError {
@@ -104,7 +145,8 @@ pub(crate) fn is_duplicate(error: &sqlx::Error) -> bool {
 enum Code {
     Full,
     Disk,
-    Damaged,
+    FileDamaged,
+    ServerDamaged,
     ReadOnly,
     Busy,
     Other,
@@ -117,11 +159,13 @@ fn code(error: &dyn sqlx::error::DatabaseError) -> Code {
     match code.parse::<u32>().map(|number| number & 0xff) {
         Ok(13) if code.len() < 5 => Code::Full,
         Ok(10) if code.len() < 5 => Code::Disk,
-        Ok(11 | 26) if code.len() < 5 => Code::Damaged,
+        Ok(11 | 26) if code.len() < 5 => Code::FileDamaged,
         Ok(3 | 8 | 14) if code.len() < 5 => Code::ReadOnly,
         Ok(5 | 6) if code.len() < 5 => Code::Busy,
         _ if code == "53100" => Code::Full,
-        _ if code.starts_with("XX") => Code::Damaged,
+        // data_corrupted and index_corrupted. XX000, internal_error, is said of much else, too: that a table was changed in the
+        // meantime, or that a connection pooler cannot reach its server.
+        _ if matches!(&*code, "XX001" | "XX002") => Code::ServerDamaged,
         _ => Code::Other,
     }
 }

@@ -4,12 +4,28 @@ use serde_json::{Value, json};
 use toolcell_agent::{Decision, GRANT_MAX, Grant, OpenCallRecord, Question, RunKey, StoreError, Tenant};
 use toolcell_contract::Answer;
 
-use crate::answers::{Close, Late, decide, lock_asker};
+use crate::answers::{BY_BYTES_MAX, Close, Late, at_most, decide, lock_asker};
 use crate::tx::{Tx, TxError, json as to_json, micros, span, values};
 use crate::{audit, tenants};
 
+/// Grants of a tenant at the same time. Each is looked at when one of its calls asks, and all are listed at once.
+pub const GRANTS_MAX: usize = 1_000;
+
+/// The longest grant with its arguments, in bytes of JSON: with [`GRANTS_MAX`], 64 MB for a tenant.
+pub const GRANT_BYTES_MAX: usize = 64 << 10;
+
+/// The longest name of who gives a grant, in bytes: so that what it decides has a name of at most [`BY_BYTES_MAX`].
+const GIVER_BYTES_MAX: usize = BY_BYTES_MAX / 2;
+
 pub(crate) async fn add(tx: &mut Tx<'_>, tenant: Tenant, grant: Grant) -> Result<(), TxError> {
+    at_most("bytes of a grant", to_json(&grant)?.len(), GRANT_BYTES_MAX)?;
+    at_most("bytes of the name of who gives a grant", grant.by.len(), GIVER_BYTES_MAX)?;
     tenants::ensure(tx, &tenant).await?;
+    // Under the lock of the tenant: two at once do not both find room.
+    tenants::row(tx, &tenant).await?;
+    let count = "select count(*) as count from standing_grant where tenant = $1 and expires_at > {now}";
+    let count = tx.row(count, values![&tenant]).await?.ok_or(sqlx::Error::RowNotFound)?.int("count")?;
+    at_most("grants of a tenant", usize::try_from(count).unwrap_or(usize::MAX).saturating_add(1), GRANTS_MAX)?;
     let insert =
         "insert into standing_grant (tenant, id, tool, body, uses_left, expires_at) values ($1, $2, $3, $4, $5, $6)";
     // However far ahead the clock is of the host that gives it.

@@ -42,7 +42,9 @@ mod tenants;
 mod tx;
 mod wakes;
 
+pub use answers::{BY_BYTES_MAX, REASON_BYTES_MAX};
 pub use audit::{AuditBreak, verify_audit};
+pub use grants::{GRANT_BYTES_MAX, GRANTS_MAX};
 pub use key_value::{KeySpace, KeySpaceLimits, KeyWritten};
 pub use lists::PAGE_MAX;
 pub use place::{Options, open, open_with};

@@ -16,6 +16,7 @@ use toolcell_agent::StoreError;
 use crate::dialect::Dialect;
 use crate::error::store_error;
 use crate::store::SqlStore;
+use crate::tx::{Access, Patience};
 use crate::{migrate, wakes};
 
 /// How a store is used.
@@ -25,12 +26,19 @@ pub struct Options {
     pub connections_max: NonZeroU32,
     /// How long a transaction waits for a connection, or for the lock of a SQLite file, before the store counts as away.
     pub wait_max: Duration,
+    /// How long PostgreSQL may take for what is done in a transaction, and for its end, before its connection counts as lost: a
+    /// network that has failed says nothing. Longer than a statement may take (30 s).
+    pub answer_max: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         const CONNECTIONS: NonZeroU32 = NonZeroU32::new(10).unwrap();
-        Self { connections_max: CONNECTIONS, wait_max: Duration::from_secs(5) }
+        Self {
+            connections_max: CONNECTIONS,
+            wait_max: Duration::from_secs(5),
+            answer_max: STATEMENT_MAX + Duration::from_secs(10),
+        }
     }
 }
 
@@ -83,19 +91,32 @@ async fn postgres(url: &str, options: &Options) -> Result<SqlStore, StoreError> 
         source: Some(Box::new(error)),
     })?;
     // Once without the pool, which would only say that it has no connection.
-    let first = tokio::time::timeout(options.wait_max, sqlx::AnyConnection::connect_with(&connect)).await;
-    let mut first = first.map_err(|_elapsed| store_error(sqlx::Error::PoolTimedOut))?.map_err(store_error)?;
-    check_server(&mut first).await?;
-    first.close().await.ok();
+    let first = async {
+        let mut first = sqlx::AnyConnection::connect_with(&connect).await.map_err(store_error)?;
+        check_server(&mut first).await?;
+        first.close().await.map_err(store_error)
+    };
+    tokio::time::timeout(options.wait_max, first)
+        .await
+        .map_err(|_elapsed| store_error(sqlx::Error::PoolTimedOut))??;
+    // What a host that is not heard of any more has locked is free after the last of them.
     let settings = format!(
-        "set statement_timeout = {0}; set lock_timeout = {0}; set idle_in_transaction_session_timeout = {0}",
-        STATEMENT_MAX.as_millis()
+        "set statement_timeout = {0}; set lock_timeout = {0}; set idle_in_transaction_session_timeout = {1}",
+        STATEMENT_MAX.as_millis(),
+        STATEMENT_MAX.min(options.answer_max).as_millis()
     );
+    let patience =
+        Patience { begin_max: Some(options.wait_max), answer_max: Some(options.answer_max), silence: Arc::default() };
+    let silence = Arc::clone(&patience.silence);
     let pool = AnyPoolOptions::new()
         .max_connections(options.connections_max.get())
         .acquire_timeout(options.wait_max)
         // Whether it still is one is found out when a transaction begins.
         .test_before_acquire(false)
+        .before_acquire(move |_connection, found| {
+            let is_sound = !silence.is_younger_than(found.age);
+            Box::pin(async move { Ok(is_sound) })
+        })
         .after_connect(move |connection, _| {
             let settings = settings.clone();
             Box::pin(async move { connection.execute(sqlx::AssertSqlSafe(settings)).await.map(drop) })
@@ -108,7 +129,8 @@ async fn postgres(url: &str, options: &Options) -> Result<SqlStore, StoreError> 
     let stop = CancellationToken::new();
     let listen = wakes::listen(url.to_owned(), sender.clone());
     let listen = stop.clone().run_until_cancelled_owned(listen).map(drop);
-    Ok(SqlStore::new(pool, Dialect::Postgres, sender, stop, tokio::spawn(listen)))
+    let access = Access { pool, dialect: Dialect::Postgres, patience };
+    Ok(SqlStore::new(access, sender, stop, tokio::spawn(listen)))
 }
 
 /// Refuses a database that could not do what is asked of it later.
@@ -151,15 +173,16 @@ async fn memory(options: &Options) -> Result<SqlStore, StoreError> {
         stopped.cancelled().await;
         drop(keeper);
     });
-    Ok(SqlStore::new(pool, Dialect::Sqlite, sender, stop, task))
+    let access = Access { pool, dialect: Dialect::Sqlite, patience: Patience::default() };
+    Ok(SqlStore::new(access, sender, stop, task))
 }
 
 async fn file(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     let is_new = prepare(path)?;
-    let url = url(path)?;
     if !is_new {
-        check(path, &url, options.wait_max).await?;
+        check(path, options.wait_max).await?;
     }
+    let url = url(path, Mode::Write)?;
     let failed = |error| named(path, store_error(error));
     let wait = options.wait_max.as_millis();
     // What a suspension promises must survive a power cut: FULL. Readers do not wait for the writer: WAL.
@@ -184,7 +207,8 @@ async fn file(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     let watching = sqlx::AnyConnection::connect(&url).await.map_err(failed)?;
     let stop = CancellationToken::new();
     let task = tokio::spawn(wakes::poll(watching, sender.clone(), stop.clone()));
-    Ok(SqlStore::new(pool, Dialect::Sqlite, sender, stop, task))
+    let access = Access { pool, dialect: Dialect::Sqlite, patience: Patience::default() };
+    Ok(SqlStore::new(access, sender, stop, task))
 }
 
 /// Says which file an error is about.
@@ -236,8 +260,16 @@ fn prepare(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
+/// For what a file is opened.
+#[derive(Debug, Clone, Copy)]
+enum Mode {
+    /// Nothing is written to it, not even when it is closed.
+    Look,
+    Write,
+}
+
 /// The URL of a file. SQLx takes a path with any character in it only when it is escaped.
-fn url(path: &Path) -> Result<String, StoreError> {
+fn url(path: &Path, mode: Mode) -> Result<String, StoreError> {
     let path = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
     let Some(text) = path.to_str() else {
         let message = format!("the path {} is not UTF-8", path.display());
@@ -250,11 +282,15 @@ fn url(path: &Path) -> Result<String, StoreError> {
             other => format!("%{other:02X}"),
         })
         .collect();
-    Ok(format!("sqlite://{escaped}?mode=rw"))
+    let mode = match mode {
+        Mode::Look => "ro",
+        Mode::Write => "rw",
+    };
+    Ok(format!("sqlite://{escaped}?mode={mode}"))
 }
 
 /// Looks at a file before anything is written to it. One that is damaged, or no database of ours, stays as it is.
-async fn check(path: &Path, url: &str, wait_max: Duration) -> Result<(), StoreError> {
+async fn check(path: &Path, wait_max: Duration) -> Result<(), StoreError> {
     let is_empty = || std::fs::metadata(path).is_ok_and(|found| found.len() == 0);
     // It may be in the making, by another process.
     let filled = async {
@@ -271,12 +307,12 @@ async fn check(path: &Path, url: &str, wait_max: Duration) -> Result<(), StoreEr
         return Err(StoreError::Damaged { message });
     }
     let failed = |error| named(path, store_error(error));
-    let mut connection = sqlx::AnyConnection::connect(url).await.map_err(failed)?;
-    let ours = "select count(*) from sqlite_master where name in ('toolcell_schema', 'run')";
-    let ours: i64 = sqlx::query_scalar(ours).fetch_one(&mut connection).await.map_err(failed)?;
+    // One that may write would write its log (-wal) into a file that is damaged when it is closed.
+    let mut connection = sqlx::AnyConnection::connect(&url(path, Mode::Look)?).await.map_err(failed)?;
     let foreign: i64 =
         sqlx::query_scalar("select count(*) from sqlite_master").fetch_one(&mut connection).await.map_err(failed)?;
-    if ours == 0 && foreign > 0 {
+    if foreign > 0 && migrate::version(&mut connection, Dialect::Sqlite).await.map_err(|error| named(path, error))? == 0
+    {
         let message = format!("{} is a database of another program; it was left as it is", path.display());
         return Err(StoreError::Damaged { message });
     }

@@ -64,11 +64,12 @@ async fn replied(
     let update =
         "update run set turns = $3, checkpoint = $4, stalls = 0, updated_at = {now} where tenant = $1 and id = $2";
     tx.run(update, values![tenant, run, seq, to_json(checkpoint)?]).await?;
-    for place in (0_u32..).take(reply.turn.calls.len()) {
-        let slot = "insert into call (tenant, run, turn, place, state) values ($1, $2, $3, $4, 'requested')";
-        tx.run(slot, values![tenant, run, turn, place]).await?;
-    }
-    Ok(())
+    // Places 0, 1, 2 …: one statement, however many calls there are.
+    let slots = "insert into call (tenant, run, turn, place, state) \
+                 with recursive place (number) as (select cast(0 as bigint) union all select number + 1 from place \
+                 where number + 1 < $4) select $1, $2, $3, number, 'requested' from place where number < $4";
+    let count = i64::try_from(reply.turn.calls.len()).unwrap_or(i64::MAX);
+    tx.run(slots, values![tenant, run, turn, count]).await.map(drop)
 }
 
 async fn executing(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<(), TxError> {
@@ -104,8 +105,9 @@ async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRec
         return Ok(());
     }
     let Some(row) = tenants::row(tx, tenant).await? else { return Err(StoreError::Fenced.into()) };
-    if row.counts.open >= i64::from(row.settings.open_max) {
-        return Err(StoreError::TooManyOpen(row.settings.open_max).into());
+    let open_max = row.settings()?.open_max;
+    if row.counts.open >= i64::from(open_max) {
+        return Err(StoreError::TooManyOpen(open_max).into());
     }
     row.counts.open += 1;
     let now = row.locked_at;
@@ -178,7 +180,8 @@ async fn ended(tx: &mut Tx<'_>, held: &Lease, end: &StoredEnd) -> Result<(), TxE
         closed +=
             answers::close(tx, &held.key, &id, Close::Cancelled, Late::Fine, &Close::Cancelled.decision(&id)).await?;
     }
-    let finish = "update run set status = $3, ended = $4, open = open - $5, stalls = 0, worker = null, lease_until = null, updated_at = {now} \
+    let finish = "update run set status = $3, ended = $4, open = open - $5, stalls = 0, worker = null, lease_until = null, \
+                  updated_at = {now}, purge_at = {now} + (select retention from tenant where id = $1) \
                   where tenant = $1 and id = $2";
     tx.run(finish, values![tenant, run, status, to_json(end)?, closed]).await?;
     notices::done(tx, &held.key, end).await?;

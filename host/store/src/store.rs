@@ -4,7 +4,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
-use sqlx::AnyPool;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -15,9 +14,9 @@ use toolcell_agent::{
 };
 use toolcell_contract::Digest;
 
-use crate::dialect::Dialect;
-use crate::tx::{Tx, TxError, Way, transact};
-use crate::{answers, audit, claims, grants, lists, notices, read, steps, sweep, tenants};
+use crate::claims::Look;
+use crate::tx::{Access, Tx, TxError, Way};
+use crate::{answers, audit, claims, grants, lists, notices, read, steps, tenants};
 
 /// Pieces in which a tenant is removed before the rest goes at once: as many as a tenant of ten million runs has. One that
 /// gets new runs as fast as they are removed is removed all the same.
@@ -26,8 +25,7 @@ const PIECES_MAX: u32 = 10_000;
 /// Runs in SQLite or PostgreSQL.
 #[derive(Debug)]
 pub struct SqlStore {
-    pool: AnyPool,
-    dialect: Dialect,
+    access: Access,
     wakes: broadcast::Sender<Wake>,
     /// Ends the listener, which then closes its connection.
     stop: CancellationToken,
@@ -58,13 +56,12 @@ pub(crate) use in_tx;
 
 impl SqlStore {
     pub(crate) fn new(
-        pool: AnyPool,
-        dialect: Dialect,
+        access: Access,
         wakes: broadcast::Sender<Wake>,
         stop: CancellationToken,
         listener: JoinHandle<()>,
     ) -> Self {
-        Self { pool, dialect, wakes, stop, listener: Mutex::new(Some(listener)) }
+        Self { access, wakes, stop, listener: Mutex::new(Some(listener)) }
     }
 
     /// Closes all connections; what is under way is finished first. The last one of a SQLite file leaves nothing beside it.
@@ -75,7 +72,7 @@ impl SqlStore {
             // It has nothing to say at its end.
             let _ = listener.await;
         }
-        self.pool.close().await;
+        self.access.pool.close().await;
     }
 
     /// Runs a statement of a test's.
@@ -95,16 +92,16 @@ impl SqlStore {
     #[doc(hidden)]
     pub async fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let limit = sqlx::AssertSqlSafe(format!("pragma max_page_count = {pages}"));
-        sqlx::query(limit).fetch_all(&self.pool).await.map(drop).map_err(crate::error::store_error)
+        sqlx::query(limit).fetch_all(&self.access.pool).await.map(drop).map_err(crate::error::store_error)
     }
 
     /// Reads something as it is at one moment.
-    async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
+    pub(crate) async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {
-        let way = Way::Together(self.dialect.begin_reading());
-        transact(&self.pool, self.dialect, way, work).await.map(|(done, _)| done)
+        let way = Way::Together(self.access.dialect.begin_reading());
+        self.access.transact(way, work).await.map(|(done, _)| done).map_err(TxError::into_store)
     }
 
     /// Reads something with one statement.
@@ -112,7 +109,7 @@ impl SqlStore {
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {
-        transact(&self.pool, self.dialect, Way::Alone, work).await.map(|(done, _)| done)
+        self.access.transact(Way::Alone, work).await.map(|(done, _)| done).map_err(TxError::into_store)
     }
 
     /// Does something in one transaction, and tells who waits for it.
@@ -120,12 +117,45 @@ impl SqlStore {
     where
         W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
     {
-        let (done, woken) = transact(&self.pool, self.dialect, Way::Together(self.dialect.begin()), work).await?;
+        self.try_tx(work).await.map_err(TxError::into_store)
+    }
+
+    async fn try_tx<T, W>(&self, work: W) -> Result<T, TxError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        let (done, woken) = self.access.transact(Way::Together(self.access.dialect.begin()), work).await?;
         for key in woken {
             // Nobody listens: then nobody has to be told.
             let _ = self.wakes.send(Wake(Some(key)));
         }
         Ok(done)
+    }
+
+    /// Takes the next run that goes on. What cannot be read is set aside, in a transaction of its own: the one in which it
+    /// was met may be of no use any more.
+    async fn claim_next(&self, worker: &str, lease: Duration) -> Result<Option<Claimed>, StoreError> {
+        for _ in 0..claims::ASIDE_MAX {
+            match self.try_tx(|tx| claims::claim_next(tx, worker.to_owned(), lease).boxed()).await {
+                Ok(Look::Taken(claimed)) => return Ok(Some(*claimed)),
+                Ok(Look::Nothing) => return Ok(None),
+                Ok(Look::Aside) => {}
+                Err(TxError::OfRun(found)) => {
+                    tracing::error!(tenant = %found.key.tenant, run = found.key.run, "a run cannot go on: {}", found.message);
+                    let aside = self.tx(|tx| claims::set_aside_unreadable(tx, *found.clone()).boxed()).await;
+                    if let Err(StoreError::Damaged { message }) = aside {
+                        tracing::error!(tenant = %found.key.tenant, "what belongs to the tenant cannot be read: {message}");
+                        self.tx(|tx| claims::set_aside_silently(tx, *found.clone()).boxed()).await?;
+                    } else {
+                        aside?;
+                    }
+                }
+                Err(error) => return Err(error.into_store()),
+            }
+        }
+        // There may be more: whoever works looks again at once, and hears in between that it is to stop.
+        let _ = self.wakes.send(Wake(None));
+        Ok(None)
     }
 }
 
@@ -140,8 +170,9 @@ impl RunStore for SqlStore {
         lease: Duration,
         only: Option<&'a RunKey>,
     ) -> StoreFuture<'a, Option<Claimed>> {
-        let (worker, only) = (worker.to_owned(), only.cloned());
-        in_tx!(self.tx, worker, only => |tx| claims::claim(tx, worker, lease, only))
+        let Some(key) = only.cloned() else { return self.claim_next(worker, lease).boxed() };
+        let worker = worker.to_owned();
+        in_tx!(self.tx, worker, key => |tx| claims::claim_one(tx, worker, lease, key))
     }
 
     fn renew<'a>(&'a self, held: &'a Lease, lease: Duration) -> StoreFuture<'a, ()> {
@@ -156,7 +187,7 @@ impl RunStore for SqlStore {
 
     fn signals<'a>(&'a self, held: &'a Lease) -> StoreFuture<'a, Signals> {
         let held = held.clone();
-        in_tx!(self.tx, held => |tx| claims::signals(tx, held))
+        in_tx!(self.look, held => |tx| claims::signals(tx, held))
     }
 
     fn park<'a>(&'a self, held: &'a Lease) -> StoreFuture<'a, Parked> {
@@ -204,17 +235,7 @@ impl RunStore for SqlStore {
     }
 
     fn sweep(&self) -> StoreFuture<'_, Swept> {
-        async move {
-            let due = self.tx(|tx| sweep::due(tx).boxed()).await?;
-            let mut swept = Swept::default();
-            // Each in a transaction of its own: a long list holds nobody up.
-            for (key, id) in due {
-                swept.expired += self.tx(|tx| sweep::expire(tx, key.clone(), id.clone()).boxed()).await?;
-            }
-            let rest = self.tx(|tx| sweep::rest(tx).boxed()).await?;
-            Ok(Swept { expired: swept.expired, ..rest })
-        }
-        .boxed()
+        self.sweep_all().boxed()
     }
 
     fn notices(&self, limit: u32, lease: Duration) -> StoreFuture<'_, Vec<Notice>> {
@@ -271,8 +292,16 @@ impl RunStore for SqlStore {
     }
 
     fn set_settings<'a>(&'a self, tenant: &'a Tenant, settings: TenantSettings) -> StoreFuture<'a, ()> {
-        let tenant = tenant.clone();
-        in_tx!(self.tx, tenant, settings => |tx| tenants::set_settings(tx, tenant, settings))
+        async move {
+            let (set, tenant) = ((tenant.clone(), settings), tenant.clone());
+            self.tx(|tx| tenants::set_settings(tx, set.0.clone(), set.1.clone()).boxed()).await?;
+            let mut over = Some((i64::MIN, String::new()));
+            while let Some(after) = over {
+                over = self.tx(|tx| tenants::keep_as_set(tx, tenant.clone(), after.clone()).boxed()).await?;
+            }
+            Ok(())
+        }
+        .boxed()
     }
 
     fn delete_tenant<'a>(&'a self, tenant: &'a Tenant) -> StoreFuture<'a, ()> {

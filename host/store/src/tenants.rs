@@ -1,19 +1,35 @@
 //! Tenants and what is kept for all of them.
 
-use toolcell_agent::{RunKey, StoreError, Tenant, TenantSettings};
+use toolcell_agent::{RETENTION_DAYS_MAX, RunKey, StoreError, Tenant, TenantSettings, WEIGHT_MAX};
 use toolcell_contract::Digest;
 
-use crate::tx::{Tx, TxError, json, values};
+use crate::tx::{Tx, TxError, from_json, json, values};
 
 /// A tenant as a transaction leaves it: read once, with its lock, and written once, at the end.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantRow {
     id: Tenant,
-    pub(crate) settings: TenantSettings,
+    /// As they are on record: most of what is done for a tenant has nothing to do with them.
+    settings: String,
     pub(crate) counts: Counts,
     was: Counts,
     /// When it was locked: nobody has written a line of its audit since.
     pub(crate) locked_at: i64,
+}
+
+impl TenantRow {
+    pub(crate) fn settings(&self) -> Result<TenantSettings, StoreError> {
+        from_json("the settings of a tenant", &self.settings)
+    }
+
+    /// Its share of the workers; that of a tenant without settings when they cannot be read, for its runs go on all the same.
+    fn weight(&self) -> u32 {
+        let settings = self.settings().unwrap_or_else(|error| {
+            tracing::error!(tenant = %self.id, "{error}");
+            TenantSettings::default()
+        });
+        settings.weight.clamp(1, WEIGHT_MAX)
+    }
 }
 
 /// What changes of a tenant as its runs go on.
@@ -42,7 +58,7 @@ pub(crate) async fn row<'t>(tx: &'t mut Tx<'_>, tenant: &Tenant) -> Result<Optio
             };
             tx.tenants.push(TenantRow {
                 id: tenant.clone(),
-                settings: row.json("settings")?,
+                settings: row.text("settings")?,
                 was: counts.clone(),
                 counts,
                 locked_at: row.int("locked_at")?,
@@ -83,15 +99,43 @@ pub(crate) async fn settings(tx: &mut Tx<'_>, tenant: Tenant) -> Result<TenantSe
 }
 
 pub(crate) async fn set_settings(tx: &mut Tx<'_>, tenant: Tenant, settings: TenantSettings) -> Result<(), TxError> {
+    if !(1..=WEIGHT_MAX).contains(&settings.weight) {
+        return Err(StoreError::TooLarge { what: "the weight of a tenant, from 1", max: WEIGHT_MAX.into() }.into());
+    }
+    if settings.retention_days > RETENTION_DAYS_MAX {
+        let what = "days for which runs are kept";
+        return Err(StoreError::TooLarge { what, max: RETENTION_DAYS_MAX.into() }.into());
+    }
     ensure(tx, &tenant).await?;
     let set = "update tenant set settings = $2, retention = $3 where id = $1";
     tx.run(set, values![&tenant, json(&settings)?, retention(&settings)]).await.map(drop)
 }
 
+/// Runs that are given another end of their time in one transaction.
+const RETENTION_PIECE: i64 = 1_000;
+
+/// A place in the list of runs that are over: when it ended, and its id.
+pub(crate) type Over = (i64, String);
+
+/// Makes a tenant's settings count for some of its runs that are over. Where the next piece begins; none: all are done.
+pub(crate) async fn keep_as_set(tx: &mut Tx<'_>, tenant: Tenant, after: Over) -> Result<Option<Over>, TxError> {
+    let piece = "select updated_at, id from run where tenant = $1 and purge_at is not null and (updated_at, id) > ($2, $3) \
+                 order by updated_at, id limit $4";
+    let rows = tx.rows(piece, values![&tenant, after.0, &after.1, RETENTION_PIECE]).await?;
+    let Some(last) = rows.last() else { return Ok(None) };
+    let last = (last.int("updated_at")?, last.text("id")?);
+    let set = "update run set purge_at = updated_at + (select retention from tenant where id = $1) where tenant = $1 \
+               and purge_at is not null and (updated_at, id) > ($2, $3) and (updated_at, id) <= ($4, $5)";
+    tx.run(set, values![&tenant, after.0, &after.1, last.0, &last.1]).await?;
+    Ok(Some(last))
+}
+
 /// How long runs are kept after they have ended, in microseconds.
 fn retention(settings: &TenantSettings) -> i64 {
     const DAY: i64 = 24 * 60 * 60 * 1_000_000;
-    i64::from(settings.retention_days) * DAY
+    /// No sum of it and a time of today is too large.
+    const FOREVER: i64 = i64::MAX / 4;
+    i64::from(settings.retention_days).saturating_mul(DAY).min(FOREVER)
 }
 
 /// Rows of a tenant that are removed in one transaction: others wait for it, and it must end within
@@ -164,7 +208,7 @@ pub(crate) async fn enqueue(tx: &mut Tx<'_>, key: &RunKey, closed: i64) -> Resul
     let order = order(tx).await?;
     let Some(row) = row(tx, &key.tenant).await? else { return Err(StoreError::NotFound("run").into()) };
     let prio = order.place(row.counts.vtime);
-    row.counts.vtime = prio.saturating_add(RUN_COST / i64::from(row.settings.weight.max(1)));
+    row.counts.vtime = prio.saturating_add(RUN_COST / i64::from(row.weight()));
     let ready = "update run set status = 'ready', prio = $3, open = open - $4, stalls = 0, retry_at = null, worker = null, \
                  lease_until = null, updated_at = {now} where tenant = $1 and id = $2{told}";
     tx.run_and_tell(ready, key, values![&key.tenant, &key.run, prio, closed]).await

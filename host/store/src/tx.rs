@@ -1,19 +1,24 @@
 //! A transaction, and the few ways in which the store's statements are run.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::pool::PoolConnection;
 use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection as _, Row as _, Transaction};
 use time::OffsetDateTime;
 use toolcell_agent::{RunKey, StoreError, Tenant};
 
 use crate::dialect::Dialect;
-use crate::error::{damaged, is_broken, is_given_up, is_worth_another_try, store_error, unreadable, unsure};
+use crate::error::{
+    damaged, is_broken, is_damage, is_given_up, is_silence, is_worth_another_try, silent, store_error, unreadable,
+    unsure,
+};
 use crate::tenants::{self, TenantRow};
 
 /// Times that a transaction is tried which the database gave up because of another.
@@ -21,6 +26,9 @@ const TRIES: u32 = 5;
 
 /// The pause before the second try; it doubles.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a connection that goes back to the pool may take to say that it is one still.
+const RETURN_MAX: Duration = Duration::from_secs(5);
 
 /// A value in a statement.
 #[derive(Debug, Clone)]
@@ -111,81 +119,141 @@ pub(crate) struct Tx<'c> {
     pub(crate) woken: Vec<RunKey>,
 }
 
-/// Runs `work` in one transaction, again when the database gave it up because of another. Returns what it gave, and the runs
-/// that something happened to.
-pub(crate) async fn transact<T, W>(
-    pool: &AnyPool,
-    dialect: Dialect,
-    way: Way,
-    work: W,
-) -> Result<(T, Vec<RunKey>), StoreError>
-where
-    W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
-{
-    let mut pause = PAUSE;
-    for _ in 1..TRIES {
-        match once(pool, dialect, way, &work).await {
-            Err(TxError::Database(error)) if is_worth_another_try(&error) => tokio::time::sleep(pause).await,
-            done => return done.map_err(TxError::into_store),
-        }
-        pause *= 2;
-    }
-    once(pool, dialect, way, &work).await.map_err(TxError::into_store)
+/// The way to the database.
+#[derive(Debug)]
+pub(crate) struct Access {
+    pub(crate) pool: AnyPool,
+    pub(crate) dialect: Dialect,
+    pub(crate) patience: Patience,
 }
 
-async fn once<T, W>(pool: &AnyPool, dialect: Dialect, way: Way, work: &W) -> Result<(T, Vec<RunKey>), TxError>
-where
-    W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
-{
-    // Every connection of the pool may be one that broke while nobody used it, as after a restart of the server: to find out
-    // takes no question of its own, for nothing is lost when a transaction does not begin.
-    let mut stale_max = pool.options().get_max_connections();
-    loop {
-        let mut connection = pool.acquire().await?;
-        let done = on(&mut connection, dialect, way, work).await;
-        let is_stale = matches!(done, Err(TxError::NotBegun(_))) && dialect == Dialect::Postgres;
-        if !matches!(&done, Err(TxError::Store(_)) | Ok(_))
-            && !matches!(&done, Err(TxError::Database(error)) if is_worth_another_try(error))
-        {
+impl Access {
+    /// Runs `work` in one transaction, again when the database gave it up because of another. Returns what it gave, and the
+    /// runs that something happened to.
+    pub(crate) async fn transact<T, W>(&self, way: Way, work: W) -> Result<(T, Vec<RunKey>), TxError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES {
+            match self.once(way, &work).await {
+                Err(TxError::Database(error)) if is_worth_another_try(&error) => tokio::time::sleep(pause).await,
+                done => return done,
+            }
+            pause *= 2;
+        }
+        self.once(way, &work).await
+    }
+
+    async fn once<T, W>(&self, way: Way, work: &W) -> Result<(T, Vec<RunKey>), TxError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        // Every connection of the pool may be one that broke while nobody used it, as after a restart of the server: to find
+        // out takes no question of its own, for nothing is lost when a transaction does not begin.
+        let mut stale_max = self.pool.options().get_max_connections();
+        loop {
+            let mut lent = Lent { connection: self.pool.acquire().await?, is_sound: true };
+            let done = self.on(&mut lent.connection, way, work).await;
+            let is_stale = matches!(done, Err(TxError::NotBegun(_))) && self.dialect == Dialect::Postgres;
             // A database that is full or broken may have ended the transaction by itself: what is known of the connection is
             // not to be relied on any more.
-            connection.close_on_drop();
+            lent.is_sound = matches!(&done, Err(TxError::Store(_)) | Ok(_))
+                || matches!(&done, Err(TxError::Database(error)) if is_worth_another_try(error));
+            if let Err(TxError::NotBegun(error) | TxError::Database(error) | TxError::Unsure(error)) = &done
+                && is_silence(error)
+            {
+                self.patience.silence.notice();
+                // The others that are as old are not taken any more: the next is new.
+                stale_max = stale_max.min(1);
+            }
+            if !is_stale || stale_max == 0 {
+                return done;
+            }
+            stale_max -= 1;
         }
-        if !is_stale || stale_max == 0 {
-            return done;
+    }
+
+    async fn on<T, W>(&self, connection: &mut AnyConnection, way: Way, work: &W) -> Result<(T, Vec<RunKey>), TxError>
+    where
+        W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
+    {
+        let inner = match way {
+            Way::Together(begin) => {
+                let begun = heard(self.patience.begin_max, connection.begin_with(begin)).await;
+                Inner::Together(begun.and_then(|begun| begun).map_err(TxError::NotBegun)?)
+            }
+            Way::Alone => Inner::Alone(connection),
+        };
+        let mut tx = Tx { inner, dialect: self.dialect, tenants: Vec::new(), woken: Vec::new() };
+        let all = async {
+            let done = work(&mut tx).await?;
+            tenants::save(&mut tx).await?;
+            Ok(done)
+        };
+        let done = match (heard(self.patience.answer_max, all).await.unwrap_or_else(|error| Err(error.into())), way) {
+            (Err(TxError::Database(error)), Way::Alone) if is_broken(&error) => return Err(TxError::NotBegun(error)),
+            (done, _) => done?,
+        };
+        let Tx { inner, woken, .. } = tx;
+        if let Inner::Together(inner) = inner {
+            let committed = heard(self.patience.answer_max, inner.commit()).await.and_then(|committed| committed);
+            committed.map_err(|error| match is_given_up(&error) {
+                true => TxError::Database(error),
+                false => TxError::Unsure(error),
+            })?;
         }
-        stale_max -= 1;
+        Ok((done, woken))
     }
 }
 
-async fn on<T, W>(
-    connection: &mut AnyConnection,
-    dialect: Dialect,
-    way: Way,
-    work: &W,
-) -> Result<(T, Vec<RunKey>), TxError>
-where
-    W: for<'t> Fn(&'t mut Tx<'_>) -> BoxFuture<'t, Result<T, TxError>>,
-{
-    let inner = match way {
-        Way::Together(begin) => Inner::Together(connection.begin_with(begin).await.map_err(TxError::NotBegun)?),
-        Way::Alone => Inner::Alone(connection),
-    };
-    let mut tx = Tx { inner, dialect, tenants: Vec::new(), woken: Vec::new() };
-    let done = work(&mut tx).await;
-    let done = match (done, way) {
-        (Err(TxError::Database(error)), Way::Alone) if is_broken(&error) => return Err(TxError::NotBegun(error)),
-        (done, _) => done?,
-    };
-    tenants::save(&mut tx).await?;
-    let Tx { inner, woken, .. } = tx;
-    if let Inner::Together(inner) = inner {
-        inner.commit().await.map_err(|error| match is_given_up(&error) {
-            true => TxError::Database(error),
-            false => TxError::Unsure(error),
-        })?;
+/// How long the database may take. A file does not fall silent; a network does, without a word.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Patience {
+    /// To begin a transaction, for which it waits for nobody.
+    pub(crate) begin_max: Option<Duration>,
+    /// For what is done in it, and for its end.
+    pub(crate) answer_max: Option<Duration>,
+    pub(crate) silence: Arc<Silence>,
+}
+
+/// When a connection was last found to be silent.
+#[derive(Debug, Default)]
+pub(crate) struct Silence(Mutex<Option<Instant>>);
+
+impl Silence {
+    fn notice(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
-    Ok((done, woken))
+
+    /// Whether a connection of this age is as old as one that was silent: then it may be silent, too.
+    pub(crate) fn is_younger_than(&self, age: Duration) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|noticed| noticed.elapsed() <= age)
+    }
+}
+
+/// Waits for the database, for as long as it may take.
+async fn heard<T>(max: Option<Duration>, answer: impl Future<Output = T>) -> Result<T, sqlx::Error> {
+    let Some(max) = max else { return Ok(answer.await) };
+    tokio::time::timeout(max, answer).await.map_err(|_elapsed| silent(max))
+}
+
+/// A connection of the pool while it is used.
+struct Lent {
+    connection: PoolConnection<Any>,
+    is_sound: bool,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if self.is_sound {
+            // The pool asks whether it is one still, and would wait for ever for one that is silent.
+            let back = self.connection.return_to_pool();
+            tokio::spawn(async move { tokio::time::timeout(RETURN_MAX, back).await });
+        } else {
+            self.connection.close_on_drop();
+        }
+    }
 }
 
 /// Why a transaction was given up.
@@ -199,14 +267,36 @@ pub(crate) enum TxError {
     Unsure(sqlx::Error),
     /// The store says so.
     Store(StoreError),
+    /// This run, which was to be taken, cannot be read.
+    OfRun(Box<Unreadable>),
+}
+
+/// A run that cannot be read, as it was found.
+#[derive(Debug, Clone)]
+pub(crate) struct Unreadable {
+    pub(crate) key: RunKey,
+    pub(crate) epoch: i64,
+    pub(crate) tries: i64,
+    pub(crate) message: String,
 }
 
 impl TxError {
+    /// Whether what the database holds cannot be read.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Database(error) => is_damage(error),
+            Self::Store(error) => matches!(error, StoreError::Damaged { .. }),
+            Self::OfRun(_) => true,
+            Self::NotBegun(_) | Self::Unsure(_) => false,
+        }
+    }
+
     pub(crate) fn into_store(self) -> StoreError {
         match self {
             Self::Database(error) | Self::NotBegun(error) => store_error(error),
             Self::Unsure(error) => unsure(error),
             Self::Store(error) => error,
+            Self::OfRun(run) => StoreError::Damaged { message: run.message },
         }
     }
 }
@@ -232,7 +322,7 @@ impl Tx<'_> {
     }
 
     /// Runs a statement. `{now}` in it is the database's clock when the statement began, `{clock}` when the row was locked;
-    /// `{for_update}` and `{skip_locked}` lock the rows it selects.
+    /// `{for_update}`, `{skip_locked}` and `{skip_locked_of_o}` lock the rows it selects.
     pub(crate) async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, TxError> {
         let sql = self.text(sql).into_owned();
         let done = bound(&sql, values).execute(self.connection()).await?;
@@ -288,7 +378,8 @@ impl Tx<'_> {
             .replace("{clock}", self.dialect.clock())
             .replace("{told}", self.dialect.told())
             .replace("{for_update}", self.dialect.for_update())
-            .replace("{skip_locked}", self.dialect.skip_locked());
+            .replace("{skip_locked}", self.dialect.skip_locked())
+            .replace("{skip_locked_of_o}", self.dialect.skip_locked_of_o());
         Cow::Owned(sql)
     }
 }
@@ -378,6 +469,6 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String, StoreError> {
     serde_json::to_string(value).map_err(|error| damaged(format!("a value has no JSON form: {error}")))
 }
 
-fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
+pub(crate) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| unreadable(what, &error))
 }

@@ -8,6 +8,8 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{RunKey, Wake};
 
+use crate::error::silent;
+
 /// The channel of PostgreSQL's NOTIFY.
 pub(crate) const CHANNEL: &str = "toolcell_runs";
 
@@ -17,6 +19,13 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// The pause before a connection that broke is made again.
 const RECONNECT: Duration = Duration::from_secs(1);
+
+/// How long nothing may be heard before the database is asked whether it is there still: a network that has failed says
+/// nothing. What was missed in that time is found by the sweep.
+const QUIET_MAX: Duration = Duration::from_secs(15);
+
+/// How long its answer may take.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Wakes that a listener may leave untaken before it misses the oldest. Missing one costs a look at the store.
 pub(crate) const UNTAKEN_MAX: usize = 1_024;
@@ -38,9 +47,14 @@ async fn listen_once(url: &str, wakes: &broadcast::Sender<Wake>) -> Result<(), s
     listener.listen(CHANNEL).await?;
     let _ = wakes.send(Wake(None));
     loop {
-        // None: the connection was lost and made anew; something may have been missed.
-        let told = listener.try_recv().await?;
-        let _ = wakes.send(Wake(told.and_then(|told| parse(told.payload()))));
+        match tokio::time::timeout(QUIET_MAX, listener.try_recv()).await {
+            // None: the connection was lost and made anew; something may have been missed.
+            Ok(told) => drop(wakes.send(Wake(told?.and_then(|told| parse(told.payload()))))),
+            Err(_quiet) => {
+                let asked = sqlx::query("select 1").execute(&mut listener);
+                tokio::time::timeout(ANSWER_MAX, asked).await.map_err(|_elapsed| silent(ANSWER_MAX))??;
+            }
+        }
     }
 }
 

@@ -95,9 +95,7 @@ async fn what_is_not_ours_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let (_other, path) = file_with(0).await;
     let store = open_with(&path, Options::default()).await.unwrap();
-    for table in
-        ["outbox", "audit", "standing_grant", "suspension", "call", "event", "run", "component", "toolcell_schema"]
-    {
+    for table in ["outbox", "audit", "standing_grant", "suspension", "call", "event", "component", "toolcell_schema"] {
         store.meddle(&format!("drop table {table}")).await.unwrap();
     }
     store.close().await;
@@ -500,7 +498,11 @@ async fn who_listens_goes_on_to_be_woken_after_its_connection_was_lost() {
 async fn who_finds_all_connections_in_use_is_told_so_in_time() {
     let Some(server) = postgres::shared() else { return };
     let url = server.database();
-    let options = Options { connections_max: NonZeroU32::new(2).unwrap(), wait_max: Duration::from_millis(300) };
+    let options = Options {
+        connections_max: NonZeroU32::new(2).unwrap(),
+        wait_max: Duration::from_millis(300),
+        ..Options::default()
+    };
     let store = open_with(&url, options).await.unwrap();
     let blocker = std::thread::spawn({
         let url = url.clone();
@@ -514,6 +516,82 @@ async fn who_finds_all_connections_in_use_is_told_so_in_time() {
     assert!(refused >= 4 && began.elapsed() < Duration::from_secs(10), "{refused} {results:?}");
     blocker.join().unwrap();
     store.create(new_run("go on")).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_log_beside_a_damaged_file_is_not_written_into_it() {
+    // As after a crash: the log is there, and the file it belongs to was damaged since.
+    let (dir, path) = file_with(30).await;
+    let store = open_with(&path, Options::default()).await.unwrap();
+    store.create(new_run("in the log")).await.unwrap();
+    let (copy, log) = (dir.path().join("crashed.db"), dir.path().join("crashed.db-wal"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..].fill(0xa5);
+    std::fs::write(&copy, bytes).unwrap();
+    std::fs::copy(format!("{path}-wal"), &log).unwrap();
+    let before = std::fs::read(&log).unwrap();
+    assert!(!before.is_empty());
+    let error = refused(copy.to_str().unwrap()).await;
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error:?}");
+    assert!(before == std::fs::read(&log).unwrap(), "what it takes to mend it is there still");
+}
+
+#[tokio::test]
+async fn an_internal_error_of_the_server_is_no_damage() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let store = open_with(&url, Options::default()).await.unwrap();
+    for (code, is_damage) in [("XX000", false), ("XX001", true), ("XX002", true)] {
+        let raise = format!("do $$ begin raise exception 'so' using errcode = '{code}'; end $$");
+        let error = store.meddle(&raise).await.unwrap_err();
+        assert_eq!(matches!(error, StoreError::Damaged { .. }), is_damage, "{code}: {error:?}");
+        assert!(!error.to_string().contains("sqlite"), "{error}");
+        assert!(!is_damage || error.to_string().contains("restore"), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_begin_while_another_changes_the_tables_wait_for_it() {
+    // Longer than any statement may wait for a lock, had the wait been limited: the settings are those of the connection.
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    server
+        .sql("postgres", &format!("alter database {} set lock_timeout = 200", url.rsplit('/').next().unwrap()))
+        .unwrap();
+    let lock = 0x746f_6f6c_6365_6c6c_i64;
+    let blocker = std::thread::spawn({
+        let url = url.clone();
+        move || {
+            server
+                .sql(&url, &format!("begin; select pg_advisory_xact_lock({lock}); select pg_sleep(2); commit"))
+                .unwrap()
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    open_with(&url, Options::default()).await.unwrap().close().await;
+    blocker.join().unwrap();
+    let (_dir, path) = {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.db").to_str().unwrap().to_owned();
+        (dir, path)
+    };
+    open_with(&path, Options::default()).await.unwrap().close().await;
+    let mut connection = raw(&path).await;
+    // As a host of the version before finds it, with another one at work on it.
+    sqlx::raw_sql("begin immediate; update toolcell_schema set version = 2").execute(&mut connection).await.unwrap();
+    sqlx::raw_sql("commit; begin immediate; update toolcell_schema set version = 3")
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    let opening = tokio::spawn(async move {
+        let options = Options { wait_max: Duration::from_millis(200), ..Options::default() };
+        open_with(&path, options).await.map(drop)
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!opening.is_finished(), "it waits for longer than a transaction does");
+    sqlx::raw_sql("commit").execute(&mut connection).await.unwrap();
+    opening.await.unwrap().unwrap();
 }
 
 /// Stores as an earlier version wrote them: tables and rows, on each database.

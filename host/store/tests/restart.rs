@@ -20,7 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use toolcell_agent::{
     Agent, Answered, AssistantTurn, CallRequest, Desk, Grant, Message, Model, ModelError, ModelEvent, ModelReply, Page,
-    Prompt, RunStatus, RunStore, Step, StopReason, StoreError, StoredStatus, Usage, Wake, Worker, WorkerOptions,
+    Prompt, RunKey, RunStatus, RunStore, Step, StopReason, StoreError, StoredStatus, Usage, Wake, Worker,
+    WorkerOptions,
 };
 use toolcell_contract::Answer;
 use toolcell_store::{Options, open_with, verify_audit};
@@ -34,23 +35,27 @@ enum Cut {
     Before,
     /// It is done, and the word of it is lost.
     After,
+    /// From then on nothing is heard over this connection, and nobody says that it is broken.
+    Silent,
 }
 
 /// A way to the database that breaks.
 struct Proxy {
     port: u16,
     cut: Arc<AtomicU8>,
+    /// How often all connections that there were have fallen silent.
+    silences: Arc<AtomicU8>,
 }
 
 impl Proxy {
     async fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let proxy = Self { port: listener.local_addr().unwrap().port(), cut: Arc::default() };
-        let cut = Arc::clone(&proxy.cut);
+        let proxy = Self { port: listener.local_addr().unwrap().port(), cut: Arc::default(), silences: Arc::default() };
+        let (cut, silences) = (Arc::clone(&proxy.cut), Arc::clone(&proxy.silences));
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-                tokio::spawn(pass(client, server, Arc::clone(&cut)));
+                tokio::spawn(pass(client, server, Arc::clone(&cut), Arc::clone(&silences)));
             }
         });
         proxy
@@ -60,22 +65,34 @@ impl Proxy {
         self.cut.store(cut as u8, Ordering::SeqCst);
     }
 
+    /// Lets nothing pass any more over the connections that there are, and closes none.
+    fn silence(&self) {
+        self.silences.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn was_cut(&self) -> bool {
         self.cut.load(Ordering::SeqCst) == Cut::Never as u8
     }
 }
 
 /// Passes on what is said, until a commit that is to be cut.
-async fn pass(mut client: TcpStream, mut server: TcpStream, cut: Arc<AtomicU8>) {
+async fn pass(mut client: TcpStream, mut server: TcpStream, cut: Arc<AtomicU8>, silences: Arc<AtomicU8>) {
+    let heard_first = silences.load(Ordering::SeqCst);
     let (mut said, mut heard) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         tokio::select! {
             read = client.read(&mut said) => {
                 let Some(count) = read.ok().filter(|count| *count > 0) else { return };
+                if silences.load(Ordering::SeqCst) != heard_first {
+                    std::future::pending::<()>().await;
+                }
                 let is_commit = said[..count].windows(7).any(|part| part == b"COMMIT\0");
                 let how = if is_commit { cut.swap(Cut::Never as u8, Ordering::SeqCst) } else { Cut::Never as u8 };
                 if how == Cut::Before as u8 {
                     return;
+                }
+                if how == Cut::Silent as u8 {
+                    std::future::pending::<()>().await;
                 }
                 if server.write_all(&said[..count]).await.is_err() {
                     return;
@@ -88,6 +105,9 @@ async fn pass(mut client: TcpStream, mut server: TcpStream, cut: Arc<AtomicU8>) 
             }
             read = server.read(&mut heard) => {
                 let Some(count) = read.ok().filter(|count| *count > 0) else { return };
+                if silences.load(Ordering::SeqCst) != heard_first {
+                    std::future::pending::<()>().await;
+                }
                 if client.write_all(&heard[..count]).await.is_err() {
                     return;
                 }
@@ -143,11 +163,133 @@ async fn who_does_not_know_whether_it_was_written_may_do_it_again() {
         assert_eq!((run.calls[0].attempts, run.head.open), (1, 0), "{cut:?}");
         let lines = store.audit(&a, 0, 1_000).await.unwrap();
         for kind in ["call.executing", "question.asked", "question.answered", "call.finished"] {
-            let times = lines.iter().filter(|line| line.kind == kind && line.body.to_string().contains(&lease.key.run));
-            assert!(times.count() <= 1, "{cut:?}: {kind} counts once");
+            let of = if kind.starts_with("question") { &id } else { &FIRST.call_id(&lease.key.run) };
+            let times = lines.iter().filter(|line| line.kind == kind && line.body.to_string().contains(of));
+            assert_eq!(times.count(), 1, "{cut:?}: {kind} counts once");
         }
     }
     assert!(verify_audit(store.as_ref(), &a).await.unwrap().is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_falls_silent_holds_up_nobody_for_long() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let proxy = Proxy::to(server.port()).await;
+    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let second = Duration::from_secs(1);
+    let options = Options { wait_max: second, answer_max: second, ..Options::default() };
+    let store = Arc::new(open_with(&through, options).await.unwrap());
+    // Several connections, all idle.
+    let runs: Vec<_> = (0..8).map(|_| new_run("a")).collect();
+    let created = futures::future::join_all(runs.iter().map(|run| store.create(run.clone()))).await;
+    created.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+    proxy.silence();
+    let began = Instant::now();
+    store.create(new_run("a")).await.expect("over a new connection");
+    assert!(began.elapsed() < 3 * second, "none of the old ones is asked one by one: {:?}", began.elapsed());
+    // In the middle of a change: nobody knows whether it is written.
+    proxy.cut(Cut::Silent);
+    let run = new_run("a");
+    let error = store.create(run.clone()).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }) && error.to_string().contains("not known"), "{error}");
+    // It was not; the server keeps what was begun for a moment longer.
+    insist(async || store.create(run.clone()).await).await;
+    // Who listens notices, and is told again.
+    let mut wakes = store.wakes();
+    let other = open_with(&url, Options::default()).await.unwrap();
+    let began = Instant::now();
+    let told = async {
+        loop {
+            let run = new_run("b");
+            other.create(run.clone()).await.unwrap();
+            let soon = async { while !matches!(wakes.recv().await, Ok(Wake(Some(key))) if key == run.key) {} };
+            if tokio::time::timeout(second, soon).await.is_ok() {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), told).await.expect("within the time that it may be quiet");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    // Nobody waits for what is silent when it is closed.
+    proxy.silence();
+    tokio::time::timeout(10 * second, store.close()).await.expect("it is closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_network_falls_silent_goes_on_and_can_be_stopped() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let proxy = Proxy::to(server.port()).await;
+    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let second = Duration::from_secs(1);
+    let options = Options { wait_max: second, answer_max: second, ..Options::default() };
+    let store = Arc::new(open_with(&through, options).await.unwrap());
+    let direct: Arc<dyn RunStore> = Arc::new(open_with(&url, Options::default()).await.unwrap());
+    let agent = Agent::new(Arc::new(Once), Arc::new(FakeCatalog::default().with_gpu()));
+    let options = WorkerOptions { sweep: second, grace: second, ..WorkerOptions::default() };
+    let worker = Worker::new(agent, store, options);
+    let stop = CancellationToken::new();
+    let working = tokio::spawn({
+        let stop = stop.clone();
+        async move { worker.work(stop).await }
+    });
+    let asks = async |run: &RunKey| {
+        let began = Instant::now();
+        loop {
+            let open = direct.questions(&run.tenant, Page::default()).await.unwrap();
+            if open.iter().any(|question| question.key == *run) {
+                return;
+            }
+            assert!(began.elapsed() < 20 * second, "it does not go on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    for _ in 0..2 {
+        let run = new_run("a");
+        direct.create(run.clone()).await.unwrap();
+        asks(&run.key).await;
+        proxy.silence();
+    }
+    stop.cancel();
+    tokio::time::timeout(10 * second, working).await.expect("it ends").unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_the_database_gives_up_for_another_is_tried_again() {
+    // Two that each wait for what the other has: PostgreSQL ends one of them (40P01).
+    let Some(server) = postgres::own() else { return };
+    let url = server.database();
+    let store: Arc<dyn RunStore> = Arc::new(open_with(&url, Options::default()).await.unwrap());
+    let (lease, id) = parked(&store, "a").await;
+    // A program of somebody else's locks the tenant first and then the run; the answer has the run and wants the tenant.
+    // It never looks for a deadlock itself, so it is the answer that is given up.
+    let other = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            server.sql(
+                &url,
+                &format!(
+                    "set deadlock_timeout = '1min'; begin; select 1 from tenant where id = 'a' for update; \
+                     select pg_sleep(1); select 1 from run where id = '{}' for update; commit",
+                    lease.key.run
+                ),
+            )
+        });
+        std::thread::sleep(Duration::from_millis(400));
+        let runtime = tokio::runtime::Handle::current();
+        let answered = tokio::task::block_in_place(|| runtime.block_on(store.answer(&lease.key.tenant, yes(&id))));
+        assert_eq!(answered.unwrap(), Answered::First(lease.key.clone()));
+        other.join().unwrap()
+    });
+    other.unwrap();
+    let deadlocks = "select deadlocks from pg_stat_database where datname = current_database()";
+    let began = Instant::now();
+    while server.sql(&url, deadlocks).unwrap() == "0" {
+        assert!(began.elapsed() < Duration::from_secs(20), "there was none: nothing was tried again");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let lines = store.audit(&lease.key.tenant, 0, 100).await.unwrap();
+    assert_eq!(lines.iter().filter(|line| line.kind == "question.answered").count(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use support::{Place, is_not_found, on_every_store};
 use time::OffsetDateTime;
 use toolcell_agent::{
     Answered, Claimed, Decision, Grant, NewRun, Page, Parked, QuestionState, RunKey, RunStatus, RunStore, Slot, Step,
-    StoreError, StoredStatus,
+    StoreError, StoredStatus, TenantSettings, Wake, Webhook,
 };
 use toolcell_contract::Answer;
 use toolcell_store::verify_audit;
@@ -30,6 +30,10 @@ on_every_store! {
     a_question_that_is_asked_under_the_id_of_another_is_refused,
     what_nobody_answered_in_time_was_not_declined_by_who_comes_late,
     an_id_of_any_text_is_only_not_found,
+    very_many_runs_that_cannot_be_read_hold_up_no_worker,
+    a_tenant_whose_settings_cannot_be_read_holds_up_no_other,
+    two_workers_never_both_hold_a_run_of_a_store_that_was_brought_back_from_a_backup,
+    a_host_that_is_open_stops_when_a_later_version_has_changed_the_tables,
     a_name_with_a_nul_in_it_is_kept_without_it,
     an_audit_whose_end_is_missing_is_noticed,
     what_nobody_needs_any_more_is_removed,
@@ -282,7 +286,7 @@ async fn a_question_that_is_asked_under_the_id_of_another_is_refused(place: Plac
         let mut second = open(FIRST.call_id(&lease.key.run), 0);
         second.request.id.clone_from(&id);
         let refused = store.write(&lease, Step::Suspended { slot: FIRST, open: Box::new(second) }).await;
-        assert!(refused.is_err(), "{name}");
+        assert!(matches!(refused, Err(StoreError::Damaged { .. })), "{name}: {refused:?}");
         assert_eq!(store.run(&lease.key).await.unwrap().head.open, 0);
     }
     assert_eq!(store.question(&first.key.tenant, &id).await.unwrap().key, first.key);
@@ -380,4 +384,91 @@ async fn what_nobody_needs_any_more_is_removed(place: Place) {
     assert_eq!(store.component(digest(2)).await.unwrap(), Some(vec![2]));
     assert!(is_not_found(&store.revoke_grant(&tenant("a"), "over").await), "it is gone");
     store.revoke_grant(&tenant("a"), "holds").await.unwrap();
+}
+
+async fn very_many_runs_that_cannot_be_read_hold_up_no_worker(place: Place) {
+    let store = place.store().await;
+    let mut wakes = store.wakes();
+    for _ in 0..40 {
+        store.create(new_run("a")).await.unwrap();
+    }
+    place.sql("update event set body = '{'").await;
+    let good = new_run("b");
+    store.create(good.clone()).await.unwrap();
+    place.sql("update run set prio = 9000000000000 where tenant = 'b'").await;
+    while wakes.try_recv().is_ok() {}
+    let mut looks = 0;
+    let claimed = loop {
+        looks += 1;
+        if let Some(claimed) = store.claim("w", LEASE, None).await.unwrap() {
+            break claimed;
+        }
+        // Whoever works is told to look again, and does not wait for the next sweep.
+        let told = async { while wakes.recv().await.unwrap() != Wake(None) {} };
+        tokio::time::timeout(Duration::from_secs(1), told).await.expect("there may be more");
+    };
+    assert_eq!((claimed.lease.key, looks), (good.key, 3));
+    assert_eq!(stalls(store.as_ref()).await.len(), 40);
+}
+
+async fn a_tenant_whose_settings_cannot_be_read_holds_up_no_other(place: Place) {
+    let store = place.store().await;
+    let (bad, bad_id) = parked(&store, "bad").await;
+    let (good, good_id) = parked(&store, "good").await;
+    let hook = Webhook::new("https://example.org/hook", "s").unwrap();
+    let settings = TenantSettings { webhook: Some(hook), ..TenantSettings::default() };
+    for name in ["bad", "good"] {
+        store.set_settings(&tenant(name), settings.clone()).await.unwrap();
+        let lease = started(&store, name, 1).await;
+        store.write(&lease, ended(RunStatus::Done)).await.unwrap();
+    }
+    place.sql("update tenant set settings = '{' where id = 'bad'").await;
+    place.sql("update suspension set expires_at = case tenant when 'bad' then 1 else 2 end").await;
+    store.sweep().await.unwrap();
+    for (lease, id) in [(&bad, &bad_id), (&good, &good_id)] {
+        let state = store.question(&lease.key.tenant, id).await.unwrap().state;
+        assert_eq!(state, QuestionState::Expired, "{}", lease.key.tenant);
+    }
+    let told = store.notices(10, LEASE).await.unwrap();
+    assert_eq!(told.iter().map(|notice| notice.tenant.as_str()).collect::<Vec<_>>(), ["good"]);
+    let mut claimed = Vec::new();
+    while let Some(next) = store.claim("w", LEASE, None).await.unwrap() {
+        claimed.push(next.lease.key);
+    }
+    claimed.sort();
+    assert_eq!(claimed, [bad.key, good.key], "the runs of both go on");
+}
+
+async fn two_workers_never_both_hold_a_run_of_a_store_that_was_brought_back_from_a_backup(place: Place) {
+    // STO-17: the backup is of a moment before the claim, so the next claim has the same number.
+    let store = place.store().await;
+    let run = new_run("a");
+    store.create(run.clone()).await.unwrap();
+    let before = store.claim("before", LEASE, None).await.unwrap().unwrap().lease;
+    place.sql("update run set status = 'ready', epoch = 0, worker = null, lease_until = null, stalls = 0").await;
+    let after = store.claim("after", LEASE, None).await.unwrap().unwrap().lease;
+    assert_eq!((&before.key, before.epoch), (&after.key, after.epoch));
+    assert!(matches!(store.renew(&before, LEASE).await, Err(StoreError::Fenced)));
+    assert!(matches!(store.signals(&before).await, Err(StoreError::Fenced)));
+    assert!(matches!(store.write(&before, support::runs::replied(1)).await, Err(StoreError::Fenced)));
+    assert!(matches!(store.write(&before, ended(RunStatus::Failed)).await, Err(StoreError::Fenced)));
+    assert!(matches!(store.park(&before).await, Err(StoreError::Fenced)));
+    assert!(matches!(store.release(&before).await, Err(StoreError::Fenced)));
+    store.write(&after, ended(RunStatus::Done)).await.unwrap();
+}
+
+async fn a_host_that_is_open_stops_when_a_later_version_has_changed_the_tables(place: Place) {
+    // Rule R26.
+    let store = place.store().await;
+    let run = new_run("a");
+    store.create(run.clone()).await.unwrap();
+    place.sql("update toolcell_schema set version = 99").await;
+    for result in [
+        store.claim("w", LEASE, None).await.map(drop),
+        store.claim("w", LEASE, Some(&run.key)).await.map(drop),
+        store.sweep().await.map(drop),
+    ] {
+        assert!(matches!(result, Err(StoreError::Newer { found: 99, known: 3 })), "{result:?}");
+    }
+    assert_eq!(store.run(&run.key).await.unwrap().head.status, StoredStatus::Ready, "it is as it was");
 }

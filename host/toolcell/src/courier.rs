@@ -159,10 +159,10 @@ impl Courier {
 
     async fn tell(&self, notice: &Notice) -> Result<(), Problem> {
         let timestamp = OffsetDateTime::now_utc().unix_timestamp().to_string();
-        let signature = signature(&notice.webhook.secret, &notice.id, &timestamp, &notice.body);
+        let signature = signature(notice.webhook.secret(), &notice.id, &timestamp, &notice.body);
         let sent = self
             .client
-            .post(&notice.webhook.url)
+            .post(notice.webhook.url())
             .header(CONTENT_TYPE, "application/json")
             .header("webhook-id", &notice.id)
             .header("webhook-timestamp", timestamp)

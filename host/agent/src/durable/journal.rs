@@ -23,6 +23,9 @@ const RETRY_FIRST: Duration = Duration::from_millis(50);
 /// The longest pause between two tries.
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
+/// The shortest time for a try: the store may be slow for a moment.
+const TRY_MIN: Duration = Duration::from_secs(5);
+
 /// Who decides for a grant, in the record.
 const BY_GRANT: &str = "grant";
 
@@ -86,9 +89,10 @@ impl StoreJournal {
     {
         let mut pause = RETRY_FIRST;
         loop {
-            let error = match action().await {
-                Ok(done) => return done,
-                Err(error) => error,
+            let error = match tokio::time::timeout_at(self.try_until(), action()).await {
+                Ok(Ok(done)) => return done,
+                Ok(Err(error)) => error,
+                Err(_elapsed) => StoreError::Unavailable { message: "it does not answer".into(), source: None },
             };
             let holds_until = *self.holds_until.lock().unwrap_or_else(PoisonError::into_inner);
             let may_wait = matches!(error, StoreError::Unavailable { .. }) && Instant::now() + pause < holds_until;
@@ -99,6 +103,15 @@ impl StoreJournal {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(RETRY_MAX);
         }
+    }
+
+    /// How long one try may take: half of what is left of the lease, so that one connection that has fallen silent does not
+    /// cost the run, and to the end of it when little is left.
+    fn try_until(&self) -> Instant {
+        let holds_until = *self.holds_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let half = holds_until.saturating_duration_since(now) / 2;
+        (now + half.max(TRY_MIN)).min(holds_until)
     }
 
     async fn lose<T>(&self, error: StoreError) -> T {

@@ -175,7 +175,7 @@ impl Worker {
     /// Works on whatever run of whichever tenant is ready, until it is cancelled.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] and [`StoreError::Damaged`]; it waits for a store that is away.
+    /// [`StoreError::Newer`]. It waits for a store that is away, and goes on beside what cannot be read.
     pub async fn work(&self, stop: CancellationToken) -> Result<(), StoreError> {
         let mut wakes = self.store.wakes();
         let mut running = JoinSet::new();
@@ -210,11 +210,15 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes what the store gave. That it is away is no reason to stop.
+    /// Takes what the store gave. That it is away is no reason to stop, and neither is something in it that cannot be read.
     fn look<T>(&self, given: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         match given {
             Ok(given) => Ok(Some(given)),
-            Err(error @ (StoreError::Newer { .. } | StoreError::Damaged { .. })) => Err(error),
+            Err(error @ StoreError::Newer { .. }) => Err(error),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::error!(worker = self.options.name, "{error}");
+                Ok(None)
+            }
             Err(error) => {
                 tracing::warn!(worker = self.options.name, "{error}");
                 Ok(None)

@@ -59,7 +59,7 @@ pub(crate) fn webhook(url: String) -> anyhow::Result<Webhook> {
 /// The key of the webhook is never shown.
 fn show(tenant: &Tenant, settings: &TenantSettings, json: bool) -> anyhow::Result<()> {
     let TenantSettings { weight, open_max, retention_days, webhook } = settings;
-    let url = webhook.as_ref().map(|webhook| webhook.url.as_str());
+    let url = webhook.as_ref().map(Webhook::url);
     if json {
         return output::json(&serde_json::json!({
             "tenant": tenant.as_str(),
