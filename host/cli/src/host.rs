@@ -13,7 +13,14 @@ use crate::printable::printable;
 
 /// Opens the directory and reports the files that were refused.
 pub(crate) async fn open(place: &Place) -> anyhow::Result<Host> {
-    let mut options = HostOptions { policy: policy(place)?, ..HostOptions::default() };
+    open_beside(place, None).await
+}
+
+/// [`open`] for a command that works with a store of runs.
+pub(crate) async fn open_beside(place: &Place, store: Option<&str>) -> anyhow::Result<Host> {
+    let own_files = std::iter::once(policy_path(place));
+    let own_files = own_files.chain(store.filter(|store| !store.contains("://")).map(PathBuf::from)).collect();
+    let mut options = HostOptions { policy: policy(place)?, own_files, ..HostOptions::default() };
     if let Some(dir) = &place.cache {
         options.toolbox.cache = CachePlace::At(dir.clone());
     }

@@ -94,6 +94,22 @@ fn whatever_is_not_understood_is_refused_with_its_place() {
             "[[component.a.http]]\norigin = \"https://a.example\"\nmethods = [\"GET\"]\nprivate_networks = [\"10.1\"]",
             "\"10.1\" is no network",
         ),
+        (
+            "[[component.a.http]]\norigin = \"https://a.example\"\nmethods = [\"GET\"]\nprivate_networks = [\"0.0.0.0/0\"]",
+            "\"0.0.0.0/0\" is too wide",
+        ),
+        (
+            "[[component.a.http]]\norigin = \"https://a.example\"\nmethods = [\"GET\"]\nprivate_networks = [\"10.1.2.3/8\"]",
+            "\"10.1.2.3/8\" is an address within a network",
+        ),
+        (
+            "[[component.a.http]]\norigin = \"https://a.example\"\nmethods = [\"GET\"]\nprivate_networks = [\"169.254.0.0/16\"]",
+            "at which clouds tell a machine its keys",
+        ),
+        (
+            "[[component.a.secrets]]\nname = \"key\"\norigin = \"https://*.a.example\"\nheader = \"x-key\"\nfrom = { env = \"KEY\" }",
+            "a secret is sent to one host",
+        ),
         ("[component.a]\nkey_value = { total_kib = 0 }", "total_kib is 0: give 1 to 65536"),
     ];
     for (text, expected) in table {

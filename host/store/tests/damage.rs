@@ -53,7 +53,7 @@ async fn a_file_of_a_later_version_is_refused_and_left_as_it_is() {
     store.meddle("update toolcell_schema set version = 99").await.unwrap();
     store.close().await;
     let error = refused(&path).await;
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 3 }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 4 }), "{error}");
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_database_of_a_later_version_is_refused() {
     open_with(&url, Options::default()).await.unwrap().close().await;
     server.sql(&url, "update toolcell_schema set version = 99").unwrap();
     let error = open_with(&url, Options::default()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Newer { found: 99, known: 3 }), "{error}");
+    assert!(matches!(error, StoreError::Newer { found: 99, known: 4 }), "{error}");
 }
 
 #[tokio::test]
@@ -579,8 +579,8 @@ async fn hosts_that_begin_while_another_changes_the_tables_wait_for_it() {
     open_with(&path, Options::default()).await.unwrap().close().await;
     let mut connection = raw(&path).await;
     // As a host of the version before finds it, with another one at work on it.
-    sqlx::raw_sql("begin immediate; update toolcell_schema set version = 2").execute(&mut connection).await.unwrap();
-    sqlx::raw_sql("commit; begin immediate; update toolcell_schema set version = 3")
+    sqlx::raw_sql("begin immediate; update toolcell_schema set version = 3").execute(&mut connection).await.unwrap();
+    sqlx::raw_sql("commit; begin immediate; update toolcell_schema set version = 4")
         .execute(&mut connection)
         .await
         .unwrap();

@@ -4,7 +4,6 @@
 
 #[path = "../../agent/tests/support/mod.rs"]
 mod agent_support;
-#[allow(dead_code, reason = "each test binary uses its own part")]
 mod support;
 
 use std::sync::Arc;

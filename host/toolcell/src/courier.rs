@@ -148,7 +148,7 @@ impl Courier {
                 (self.told)(NotDelivered {
                     notice: notice.id.clone(),
                     tenant: notice.tenant.clone(),
-                    host: host(&notice.webhook.url),
+                    host: host(notice.webhook.url()),
                     problem,
                     next_try: retry,
                 });

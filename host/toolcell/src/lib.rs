@@ -160,7 +160,7 @@ pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
     limits: Limits,
     own: OwnPlaces,
-    spaces: Arc<dyn KeyValueSpaces>,
+    spaces: RwLock<Arc<dyn KeyValueSpaces>>,
 }
 
 impl Shared {
@@ -168,8 +168,12 @@ impl Shared {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn spaces(&self) -> Arc<dyn KeyValueSpaces> {
+        Arc::clone(&self.spaces.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn set_policy(&self, policy: Policy) -> Result<(), PowersError> {
-        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, Arc::clone(&self.spaces))?;
+        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, self.spaces())?;
         self.toolbox.set_powers(Arc::new(powers));
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
         Ok(())
@@ -188,7 +192,7 @@ impl Host {
         let places = [Some(toolbox.path()), toolbox.cache_path()].into_iter().flatten();
         let own = OwnPlaces::new(places.chain(own_files.iter().map(PathBuf::as_path)));
         let toolbox = Arc::new(toolbox);
-        let spaces = key_value.unwrap_or_else(|| Arc::new(MemorySpaces::default()));
+        let spaces = RwLock::new(key_value.unwrap_or_else(|| Arc::new(MemorySpaces::default())));
         let shared = Shared { toolbox, policy: RwLock::default(), limits, own, spaces };
         shared.set_policy(policy)?;
         Ok(Self { shared: Arc::new(shared), native: Vec::new() })
@@ -200,6 +204,15 @@ impl Host {
     /// [`PowersError`] says which grant cannot be given.
     pub fn set_policy(&self, policy: Policy) -> Result<(), PowersError> {
         self.shared.set_policy(policy)
+    }
+
+    /// Lets what the components note down from now on be kept elsewhere: see [`HostOptions::key_value`].
+    ///
+    /// # Errors
+    /// As for [`Host::set_policy`].
+    pub fn keep_key_values(&self, spaces: Arc<dyn KeyValueSpaces>) -> Result<(), PowersError> {
+        *self.shared.spaces.write().unwrap_or_else(PoisonError::into_inner) = spaces;
+        self.shared.set_policy(self.policy().as_ref().clone())
     }
 
     /// The policy in use.

@@ -53,7 +53,7 @@ async fn store_with_news(url: String) -> (Arc<dyn RunStore>, RunKey) {
     let tools = tempfile::tempdir().unwrap();
     let host = Host::open(tools.path(), HostOptions::default()).await.unwrap();
     let model = ScriptedModel::from_json(r#"{"turns": [{"say": "Hello."}]}"#).unwrap();
-    let worker = Worker::new(host.agent(Arc::new(model)), Arc::clone(&store), WorkerOptions::default());
+    let worker = Worker::new(host.agent(Arc::new(model)), store.clone(), WorkerOptions::default());
     let key = RunKey::fresh(Tenant::local());
     let run = NewRun { key: key.clone(), system: None, messages: vec![Message::user("hi")], model: "m".into() };
     worker.start(run, Arc::new(NoEvents), CancellationToken::new()).await.unwrap();
@@ -64,7 +64,7 @@ async fn store_with_news(url: String) -> (Arc<dyn RunStore>, RunKey) {
 async fn a_notice_that_was_not_taken_is_told_again_under_the_same_id() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (store, key) = store_with_news(format!("http://{}/hook", listener.local_addr().unwrap())).await;
-    let courier = Courier::new(Arc::clone(&store)).unwrap();
+    let courier = Courier::new(store.clone()).unwrap();
     let (told, first) = tokio::join!(courier.tell_all(), take(&listener, "503 Service Unavailable"));
     assert_eq!(told.unwrap(), 1);
     assert_eq!((&first.body["topic"], &first.body["run"]), (&json!("run.done"), &json!(key.run)));

@@ -8,7 +8,6 @@ mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -102,7 +101,7 @@ async fn make(plan: Plan) -> anyhow::Result<()> {
     for number in 0..plan.runs {
         // Several tenants, of which one has most of the runs.
         let name = if number % 4 == 0 { format!("quiet-{}", number % 12) } else { "noisy".to_owned() };
-        let desk = Desk::new(Arc::clone(&opened), name.parse::<Tenant>()?);
+        let desk = Desk::new(opened.clone(), name.parse::<Tenant>()?);
         keys.push(desk.start(None, vec![Message::user("go")], "chaos").await?);
     }
     let people = people::race(&store, &keys).await?;

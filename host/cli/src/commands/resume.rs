@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolcell::{Answerer, Decision, Desk, SlotState, StoredStatus};
+use toolcell::{Answerer, Decision, Desk, SlotState, StoredSpaces, StoredStatus};
 
 use crate::args::ResumeArgs;
 use crate::ask::answerer;
@@ -10,12 +10,12 @@ use crate::commands::answer::who;
 use crate::commands::run::{OnRecord, events};
 use crate::exit::Exit;
 use crate::screen::{Log, Screen};
-use crate::store::{Stores, blame, blame_id, blame_store, same_place};
+use crate::store::{Stores, blame, blame_id, blame_store, place, same_place};
 use crate::{host, model::model};
 
 pub(crate) async fn run(args: ResumeArgs, stores: &Stores) -> anyhow::Result<Exit> {
     let store = stores.open_existing(&args.store).await?;
-    let desk = Desk::new(Arc::clone(&store), args.store.tenant.clone());
+    let desk = Desk::new(store.clone(), args.store.tenant.clone());
     let head = desk.run(&args.run).await.map_err(|error| blame_id(error, &args.run, &args.store))?.head;
     let same_place = same_place(args.store.store.as_deref(), &args.store.tenant);
     let run = OnRecord { key: &head.key, same_place: &same_place, json: args.json };
@@ -24,7 +24,8 @@ pub(crate) async fn run(args: ResumeArgs, stores: &Stores) -> anyhow::Result<Exi
     }
     // Before anybody is asked: without a model nothing goes on.
     let model = model(&args.model)?;
-    let host = host::open(&args.place).await?;
+    let host = host::open_beside(&args.place, Some(&place(&args.store)?)).await?;
+    host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))))?;
     let screen = Arc::new(Screen::for_run(if args.log { Log::Shown } else { Log::Hidden }));
     let answerer = answerer(&args.asking, &screen);
     ask_what_is_open(&desk, &args.run, answerer.as_ref()).await?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use toolcell::contract::{ContentPart, ToolResult};
 use toolcell::{
     Agent, Budget, CancellationToken, EventSink, Message, NewRun, Question, RunEnd, RunEvent, RunKey, RunRequest,
-    RunResult, RunStore, SlotState, StoredStatus, Worker, WorkerOptions,
+    RunResult, RunStore, SlotState, StoredSpaces, StoredStatus, Worker, WorkerOptions,
 };
 
 use crate::args::RunArgs;
@@ -35,7 +35,8 @@ pub(crate) async fn run(args: RunArgs, stores: &Stores) -> anyhow::Result<Exit> 
         None => (None, Saved::default()),
     };
     let model = model(&args.model)?;
-    let host = host::open(&args.place).await?;
+    let store_place = store_place(&args);
+    let host = host::open_beside(&args.place, store_place.as_deref()).await?;
     if host.toolbox().components().is_empty() {
         note!("{} holds no tools: the model answers without any", printable(&args.place.tools.display().to_string()));
     }
@@ -55,9 +56,10 @@ pub(crate) async fn run(args: RunArgs, stores: &Stores) -> anyhow::Result<Exit> 
         screen.spin("waiting for the model");
     }
     let system = args.system.clone();
-    let exit = match store_place(&args) {
+    let exit = match store_place {
         Some(place) => {
             let store = stores.open(&place).await?;
+            host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))))?;
             let key = RunKey::fresh(args.tenant.clone());
             let run = NewRun { key: key.clone(), system, messages, model: agent.model_name().to_owned() };
             store.create(run).await.map_err(blame_store)?;
@@ -67,7 +69,8 @@ pub(crate) async fn run(args: RunArgs, stores: &Stores) -> anyhow::Result<Exit> 
         }
         None => {
             let cancel = stop_on_signal();
-            let request = RunRequest { system, window, events, cancel, ..RunRequest::conversation(messages) };
+            let tenant = args.tenant.clone();
+            let request = RunRequest { tenant, system, window, events, cancel, ..RunRequest::conversation(messages) };
             let result = agent.run(request).await;
             screen.finish();
             let result = result?;

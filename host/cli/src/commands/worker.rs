@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use toolcell::{Courier, Host, TenantSettings, Worker, WorkerOptions};
+use toolcell::{Courier, Host, RunStore as _, StoredSpaces, TenantSettings, Worker, WorkerOptions};
 
 use crate::args::WorkerArgs;
 use crate::cancel::{Stop, stop_worker_on_signal};
@@ -20,8 +20,9 @@ pub(crate) async fn run(args: WorkerArgs, stores: &Stores) -> anyhow::Result<Exi
     // Before anything is made or changed: what was typed may make no sense.
     let webhook = args.webhook.map(webhook).transpose()?;
     let model = model(&args.model)?;
-    let host = host::open(&args.place).await?;
+    let host = host::open_beside(&args.place, Some(&place)).await?;
     let store = stores.open(&place).await?;
+    host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))))?;
     if let Some(webhook) = webhook {
         let settings = store.settings(&args.store.tenant).await.map_err(blame_store)?;
         let settings = TenantSettings { webhook: Some(webhook), ..settings };
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: WorkerArgs, stores: &Stores) -> anyhow::Result<Exi
     });
     let worker = options.name.clone();
     let Stop { soon, now } = stop_worker_on_signal();
-    let courier = Courier::new(Arc::clone(&store)).context(HostFailure)?.telling({
+    let courier = Courier::new(store.clone()).context(HostFailure)?.telling({
         let reporter = Arc::clone(&reporter);
         move |not_delivered| reporter.not_delivered(not_delivered)
     });

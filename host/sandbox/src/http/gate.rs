@@ -120,8 +120,8 @@ impl HttpGate {
         let method = method.map_err(|_| Refusal::Invalid("the method is none".into()))?;
         let request = client.request(method, destination.url().clone()).headers(headers).body(body);
         let readable = if secrets.is_empty() { Readable::OrNot } else { Readable::Only };
-        let exchange = exchange(request, &Redactor::new(&secrets), readable);
-        timeout(time_max, exchange).await.map_err(|_| Refusal::Timeout)?
+        let redactor = Redactor::new(&secrets);
+        timeout(time_max, exchange(request, &redactor, readable)).await.map_err(|_| Refusal::Timeout)?
     }
 
     /// The host's own words in place of the guest's.
