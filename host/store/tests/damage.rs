@@ -257,10 +257,8 @@ async fn a_process_that_writes_for_long() {
     ready("writing");
 }
 
-#[tokio::test]
-async fn a_process_whose_disk_is_full() {
-    let Some(path) = inner_path() else { return };
-    let store = open_with(&path, Options::default()).await.unwrap();
+/// Writes runs until there is no room. How many, and what was said then.
+async fn write_until_the_disk_is_full(store: &SqlStore) -> (usize, StoreError) {
     let mut written = 0;
     let error = loop {
         match store.create(new_run(&"x".repeat(20_000))).await {
@@ -270,6 +268,14 @@ async fn a_process_whose_disk_is_full() {
         assert!(written < 1_000, "the disk is never full");
     };
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    (written, error)
+}
+
+#[tokio::test]
+async fn a_process_whose_disk_is_full() {
+    let Some(path) = inner_path() else { return };
+    let store = open_with(&path, Options::default()).await.unwrap();
+    let (written, error) = write_until_the_disk_is_full(&store).await;
     assert_eq!(count(&store).await, written, "no half of a run");
     ready(&format!("{written} {error}"));
     std::process::exit(0);
@@ -430,15 +436,7 @@ async fn a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room() {
     let options = Options { connections_max: NonZeroU32::new(1).unwrap(), ..Options::default() };
     let store = open_with(&path, options).await.unwrap();
     store.limit_pages(120).await.unwrap();
-    let mut written = 0;
-    let error = loop {
-        match store.create(new_run(&"x".repeat(20_000))).await {
-            Ok(()) => written += 1,
-            Err(error) => break error,
-        }
-        assert!(written < 1_000, "the disk is never full");
-    };
-    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    let (written, error) = write_until_the_disk_is_full(&store).await;
     assert!(error.to_string().contains("no room"), "{error}");
     assert_eq!(count(&store).await, written, "no half of a run");
     store.limit_pages(100_000).await.unwrap();

@@ -116,6 +116,15 @@ async fn pass(mut client: TcpStream, mut server: TcpStream, cut: Arc<AtomicU8>, 
     }
 }
 
+/// A database of a test's own: its address, a proxy before it, and the address through that.
+async fn database_behind_a_proxy() -> Option<(String, Proxy, String)> {
+    let server = postgres::shared()?;
+    let url = server.database();
+    let proxy = Proxy::to(server.port()).await;
+    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    Some((url, proxy, through))
+}
+
 /// Does something whose commit is cut, and again. What it said the second time.
 async fn twice<T: std::fmt::Debug>(
     proxy: &Proxy,
@@ -133,10 +142,7 @@ async fn twice<T: std::fmt::Debug>(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_does_not_know_whether_it_was_written_may_do_it_again() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.database();
-    let proxy = Proxy::to(server.port()).await;
-    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let Some((_, proxy, through)) = database_behind_a_proxy().await else { return };
     let store: Arc<dyn RunStore> = Arc::new(open_with(&through, Options::default()).await.unwrap());
     let a = tenant("a");
     for cut in [Cut::Before, Cut::After] {
@@ -173,10 +179,7 @@ async fn who_does_not_know_whether_it_was_written_may_do_it_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_falls_silent_holds_up_nobody_for_long() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.database();
-    let proxy = Proxy::to(server.port()).await;
-    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let Some((url, proxy, through)) = database_behind_a_proxy().await else { return };
     let second = Duration::from_secs(1);
     let options = Options { wait_max: second, answer_max: second, ..Options::default() };
     let store = Arc::new(open_with(&through, options).await.unwrap());
@@ -218,10 +221,7 @@ async fn a_network_that_falls_silent_holds_up_nobody_for_long() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_network_falls_silent_goes_on_and_can_be_stopped() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.database();
-    let proxy = Proxy::to(server.port()).await;
-    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let Some((url, proxy, through)) = database_behind_a_proxy().await else { return };
     let second = Duration::from_secs(1);
     let options = Options { wait_max: second, answer_max: second, ..Options::default() };
     let store = Arc::new(open_with(&through, options).await.unwrap());
@@ -294,10 +294,7 @@ async fn a_transaction_that_the_database_gives_up_for_another_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_who_starts_a_run_over_a_connection_that_breaks_has_one() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.database();
-    let proxy = Proxy::to(server.port()).await;
-    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let Some((_, proxy, through)) = database_behind_a_proxy().await else { return };
     let store = Arc::new(open_with(&through, Options::default()).await.unwrap());
     let desk = Desk::new(store.clone(), tenant("a"));
     for (cut, count) in [(Cut::Before, 1), (Cut::After, 2)] {
@@ -311,10 +308,7 @@ async fn a_person_who_starts_a_run_over_a_connection_that_breaks_has_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_is_used_once_for_a_question_however_often_it_is_asked_for() {
-    let Some(server) = postgres::shared() else { return };
-    let url = server.database();
-    let proxy = Proxy::to(server.port()).await;
-    let through = url.replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.port));
+    let Some((_, proxy, through)) = database_behind_a_proxy().await else { return };
     let store: Arc<dyn RunStore> = Arc::new(open_with(&through, Options::default()).await.unwrap());
     let grant = Grant {
         id: "g".into(),
