@@ -109,11 +109,10 @@ async fn write(
     expected: Option<u64>,
     limits: KeySpaceLimits,
 ) -> Result<KeyWritten, TxError> {
-    tenants::ensure(tx, &space.tenant).await?;
-    let begin =
-        "insert into key_value_space (tenant, component) values ($1, $2) on conflict (tenant, component) do nothing";
-    tx.run(begin, values![&space.tenant, space.component.as_str()]).await?;
-    let Some(held) = lock(tx, &space).await? else { return Ok(KeyWritten::Conflict) };
+    let held = match lock(tx, &space).await? {
+        Some(held) => held,
+        None => begin(tx, &space).await?,
+    };
     let before = size(tx, &space, &key).await?;
     let version = before.map_or(0, |before| before.version);
     if expected.is_some_and(|expected| expected != version) {
@@ -189,6 +188,15 @@ async fn lock(tx: &mut Tx<'_>, space: &KeySpace) -> Result<Option<Held>, TxError
     let Some(row) = tx.row(lock, values![&space.tenant, space.component.as_str()]).await? else { return Ok(None) };
     let (keys, bytes, version) = (row.int("keys")?, row.int("bytes")?, row.int("version")?);
     Ok(Some(Held { keys: count(keys), bytes: count(bytes), version: count(version) }))
+}
+
+/// Makes a space, and locks it: another host may have made it at the same moment.
+async fn begin(tx: &mut Tx<'_>, space: &KeySpace) -> Result<Held, TxError> {
+    tenants::ensure(tx, &space.tenant).await?;
+    let begin =
+        "insert into key_value_space (tenant, component) values ($1, $2) on conflict (tenant, component) do nothing";
+    tx.run(begin, values![&space.tenant, space.component.as_str()]).await?;
+    Ok(lock(tx, space).await?.ok_or(StoreError::NotFound("tenant"))?)
 }
 
 async fn hold(tx: &mut Tx<'_>, space: &KeySpace, held: Held) -> Result<(), TxError> {

@@ -41,7 +41,8 @@ pub(crate) async fn write(tx: &mut Tx<'_>, held: Lease, step: Step) -> Result<()
 
 /// A call of the run: its state, and the lease under which it was last executed.
 async fn call(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<Columns, TxError> {
-    let call = "select state, exec_epoch from call where tenant = $1 and run = $2 and turn = $3 and place = $4";
+    let call =
+        "select state, exec_epoch, suspension from call where tenant = $1 and run = $2 and turn = $3 and place = $4";
     let row = tx.row(call, values![&held.key.tenant, &held.key.run, slot.turn, slot.place]).await?;
     row.ok_or(StoreError::NotFound("call").into())
 }
@@ -99,7 +100,7 @@ async fn consume(tx: &mut Tx<'_>, held: &Lease, slot: Slot) -> Result<(), TxErro
 
 async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRecord) -> Result<(), TxError> {
     let (tenant, run, id) = (&held.key.tenant, &held.key.run, &open.request.id);
-    call(tx, held, slot).await?;
+    let call = call(tx, held, slot).await?;
     let asked = "select id from suspension where tenant = $1 and run = $2 and turn = $3 and place = $4 and id = $5";
     if tx.row(asked, values![tenant, run, slot.turn, slot.place, id]).await?.is_some() {
         return Ok(());
@@ -112,7 +113,9 @@ async fn suspended(tx: &mut Tx<'_>, held: &Lease, slot: Slot, open: &OpenCallRec
     row.counts.open += 1;
     let now = row.locked_at;
     // It may ask for the second time before it is executed at all: first the policy, then a hook.
-    consume(tx, held, slot).await?;
+    if call.maybe_text("suspension")?.is_some() {
+        consume(tx, held, slot).await?;
+    }
     let expires_at = expires_at(now, open.request.expires_at.as_deref());
     let insert = "insert into suspension (id, tenant, run, turn, place, state, body, asked_at, expires_at) \
                   values ($1, $2, $3, $4, $5, 'open', $6, $7, $8)";
