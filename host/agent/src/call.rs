@@ -262,13 +262,8 @@ impl<'a> Caller<'a> {
     pub async fn start(&self, call_id: String, request: CallRequest) -> CallState {
         let mut state = self.begin(call_id, request).await;
         loop {
-            let open = match state {
-                CallState::Open(open) => open,
-                CallState::Finished(record) => {
-                    self.tell_result(&record);
-                    return CallState::Finished(record);
-                }
-            };
+            self.tell_result(&state);
+            let CallState::Open(open) = state else { return state };
             self.tell_pending(&open);
             let no = |reason| Some(Answer::decline(&open.request().id, reason));
             let answer = tokio::select! {
@@ -305,7 +300,10 @@ impl<'a> Caller<'a> {
         {
             match accept::request(request, self.wall.now()) {
                 Ok(request) => call.questions.push_front((Asker::Policy, request)),
-                Err(violation) => return Settled::Refused(chain::broken(violation).into()),
+                Err(violation) => {
+                    let failure = Failure::with_detail(violation.code(), violation.to_string());
+                    return Settled::Refused(failure.into());
+                }
             }
         }
         Settled::Run(CallContext::first(call.call_id.as_str()))
@@ -334,9 +332,7 @@ impl<'a> Caller<'a> {
     /// [`ForeignAnswer`] with the call when the answer is for another question.
     pub async fn answer(&self, open: OpenCall, answer: Answer) -> Result<CallState, ForeignAnswer> {
         let state = self.decide(open, answer.into()).await?;
-        if let CallState::Finished(record) = &state {
-            self.tell_result(record);
-        }
+        self.tell_result(&state);
         Ok(state)
     }
 
@@ -385,8 +381,9 @@ impl<'a> Caller<'a> {
         self.events.emit(RunEvent::Pending { call_id, name, request: open.suspension.request.clone() });
     }
 
-    /// Tells everyone that a call has its result.
-    pub(crate) fn tell_result(&self, record: &CallRecord) {
+    /// Tells everyone when a call has its result.
+    pub(crate) fn tell_result(&self, call: &CallState) {
+        let CallState::Finished(record) = call else { return };
         self.events.emit(RunEvent::ToolResult {
             call_id: record.call_id.clone(),
             name: record.request.name.clone(),

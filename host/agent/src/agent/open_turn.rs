@@ -89,9 +89,7 @@ impl<'a> OpenTurn<'a> {
                 step = self.steps.next() => match step {
                     Some((place, Step::Came(call, decision))) => {
                         // What is told is on record.
-                        if let CallState::Finished(record) = &call {
-                            caller.tell_result(record);
-                        }
+                        caller.tell_result(&call);
                         self.came(place, call, decision);
                     }
                     Some((_, Step::Heard(Some(decision)))) => self.heard(decision),

@@ -121,7 +121,7 @@ fn resolved(result: ToolResult) -> CallEnding {
 }
 
 /// The failure of a call whose hook broke a rule.
-pub(crate) fn broken(violation: Violation) -> Failure {
+fn broken(violation: Violation) -> Failure {
     let detail = match violation {
         Violation::PendingByHand => "it must suspend the call to ask something".to_owned(),
         other => other.to_string(),

@@ -119,9 +119,7 @@ impl HttpGate {
         let method = reqwest::Method::from_bytes(destination.method().as_str().as_bytes());
         let method = method.map_err(|_| Refusal::Invalid("the method is none".into()))?;
         let request = client.request(method, destination.url().clone()).headers(headers).body(body);
-        let readable = if secrets.is_empty() { Readable::OrNot } else { Readable::Only };
-        let redactor = Redactor::new(&secrets);
-        timeout(time_max, exchange(request, &redactor, readable)).await.map_err(|_| Refusal::Timeout)?
+        timeout(time_max, exchange(request, &secrets)).await.map_err(|_| Refusal::Timeout)?
     }
 
     /// The host's own words in place of the guest's.
@@ -176,22 +174,13 @@ impl Grant {
     }
 }
 
-/// What a response may be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Readable {
-    /// It was sent a secret: an echo of it must be found, so it is not compressed.
-    Only,
-    OrNot,
-}
-
-async fn exchange(
-    request: reqwest::RequestBuilder,
-    redactor: &Redactor,
-    readable: Readable,
-) -> Result<Incoming, Refusal> {
+/// Sends a request, with these secrets in it, and takes them out of what comes back.
+async fn exchange(request: reqwest::RequestBuilder, secrets: &[SecretValue]) -> Result<Incoming, Refusal> {
+    let redactor = Redactor::new(secrets);
     let mut response = request.send().await?;
     let is_plain = response.headers().get_all(header::CONTENT_ENCODING).iter().all(|coding| coding == "identity");
-    if readable == Readable::Only && !is_plain {
+    // An echo of a secret would not be found.
+    if !secrets.is_empty() && !is_plain {
         return Err(Refusal::Connection("it compresses its answer, which one to a request with a secret may not be"));
     }
     if size_of(response.headers()) > HEADERS_BYTES_MAX {
