@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use toolcell::{Change, NotDelivered, RunKey, RunStatus, WorkerEvent};
+use toolcell::{Change, NotDelivered, RunKey, StoredStatus, WorkerEvent};
 
 use crate::causes::causes_of;
+use crate::commands::runs::word;
 use crate::output::{self, note};
 use crate::printable::{one_line, printable};
 
@@ -131,7 +132,7 @@ impl Reporter {
         };
         match event {
             WorkerEvent::Taken { key } => self.tell(&News::Taken { run: &key.run, tenant: key.tenant.as_str() }),
-            WorkerEvent::Rests { key, status } => put_down(key, word(*status), None),
+            WorkerEvent::Rests { key, status } => put_down(key, word(StoredStatus::Ended(*status)), None),
             WorkerEvent::GivenBack { key } => put_down(key, "given back", None),
             WorkerEvent::Lost { key, error } => put_down(key, "lost", Some(causes_of(error))),
             _ => {}
@@ -167,16 +168,5 @@ impl Reporter {
         drop(failed);
         let next_try_seconds = next_try.map(|pause| pause.as_secs());
         self.tell(&News::WebhookFailed { tenant: tenant.as_str(), host: &host, error, next_try_seconds });
-    }
-}
-
-/// How a run ended, in a word.
-fn word(status: RunStatus) -> &'static str {
-    match status {
-        RunStatus::Done => "done",
-        RunStatus::Pending => "pending",
-        RunStatus::Incomplete => "incomplete",
-        RunStatus::Failed => "failed",
-        RunStatus::Cancelled => "cancelled",
     }
 }

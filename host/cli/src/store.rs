@@ -26,8 +26,7 @@ impl Stores {
     /// Opens the store; a command has one.
     pub(crate) async fn open(&self, place: &str) -> anyhow::Result<Arc<SqlStore>> {
         // What is wrong with it is said by the store; no place that holds a password is repeated.
-        let store = store::open_with(place, store::Options::default()).await;
-        let store = Arc::new(store.map_err(|error| anyhow::Error::new(error).context(HostFailure))?);
+        let store = store::open(place).await.map_err(|error| anyhow::Error::new(error).context(HostFailure))?;
         let _ = self.0.set(Arc::clone(&store));
         Ok(store)
     }

@@ -97,12 +97,12 @@ pub use toolcell_agent::{
     EventSink, Execution, ForeignAnswer, GRANT_MAX, Grant, GrantScope, History, Hooks, Lease, LogLine, LogSource,
     Measured, Message, Model, ModelError, ModelEvent, ModelReply, ModelWarning, NewRun, NoEvents, Nobody, NotAdded,
     Notice, Observer, OpenCall, OpenCallRecord, Page, Parked, PlannedCall, Progress, Prompt, QUEUE_MAX, Question,
-    QuestionState, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent, RunHead, RunKey, RunLimit, RunRequest,
-    RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt, Signals, Slot, SlotState, Step,
-    StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord, StoredReply, StoredRun,
-    StoredStatus, SuspendedRun, Swept, Tenant, TenantError, TenantSettings, Tool, ToolReply, Usage, Verbatim, Wake,
-    WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerEvent, WorkerOptions, fresh_call_id,
-    is_balanced,
+    QuestionState, RETENTION_DAYS_MAX, ReplyEdit, RestartCause, RunEnd, RunError, RunEvent, RunHead, RunKey, RunLimit,
+    RunRequest, RunResult, RunStatus, RunStore, RunStream, SchemaError, SendRequest, SentPrompt, Signals, Slot,
+    SlotState, Step, StopReason, StoreError, StoreFuture, StoredCall, StoredEnd, StoredQuestion, StoredRecord,
+    StoredReply, StoredRun, StoredStatus, SuspendedRun, Swept, Tenant, TenantError, TenantSettings, Tool, ToolReply,
+    Usage, Verbatim, WEIGHT_MAX, Wake, WarningKind, Webhook, WebhookError, WhilePending, Window, Worker, WorkerEvent,
+    WorkerOptions, fresh_call_id, is_balanced,
 };
 pub use toolcell_contract as contract;
 pub use toolcell_model as model;
@@ -114,7 +114,7 @@ pub use toolcell_toolbox::{CachePlace, Options as ToolboxOptions, Toolbox};
 pub use watch::{Change, Never, WatchError};
 
 use native::WithNative;
-use powers::{OwnPlaces, PolicyApprovals, PolicyPowers};
+use powers::{OwnPlaces, PolicyApprovals, PolicyPowers, SpacesInUse};
 
 /// What a host can be told; the defaults are meant for one person's machine.
 #[derive(Debug, Clone, Default)]
@@ -125,8 +125,6 @@ pub struct HostOptions {
     pub toolbox: ToolboxOptions,
     /// What the components may do beyond computing. By default nothing.
     pub policy: Policy,
-    /// Who keeps what they note down; by default the memory of this process.
-    pub key_value: Option<Arc<dyn KeyValueSpaces>>,
     /// Files of the host's own that no grant may reach, for example its policy and its store. The directory of tools, the
     /// cache and the files of secrets are among them anyway.
     pub own_files: Vec<PathBuf>,
@@ -160,7 +158,7 @@ pub(crate) struct Shared {
     policy: RwLock<Arc<Policy>>,
     limits: Limits,
     own: OwnPlaces,
-    spaces: RwLock<Arc<dyn KeyValueSpaces>>,
+    spaces: Arc<SpacesInUse>,
 }
 
 impl Shared {
@@ -168,12 +166,8 @@ impl Shared {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn spaces(&self) -> Arc<dyn KeyValueSpaces> {
-        Arc::clone(&self.spaces.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
     fn set_policy(&self, policy: Policy) -> Result<(), PowersError> {
-        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, self.spaces())?;
+        let powers = PolicyPowers::new(policy.clone(), &self.own, self.limits, Arc::clone(&self.spaces))?;
         self.toolbox.set_powers(Arc::new(powers));
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
         Ok(())
@@ -186,14 +180,13 @@ impl Host {
     /// # Errors
     /// [`Error::Toolbox`] when there is no such directory, [`Error::Sandbox`] when a limit makes no sense.
     pub async fn open(tools: impl AsRef<Path>, options: HostOptions) -> Result<Self, Error> {
-        let HostOptions { sandbox, toolbox, policy, key_value, own_files } = options;
+        let HostOptions { sandbox, toolbox, policy, own_files } = options;
         let limits = sandbox.limits;
         let toolbox = Toolbox::open(tools.as_ref(), toolcell_sandbox::Sandbox::new(sandbox)?, toolbox).await?;
         let places = [Some(toolbox.path()), toolbox.cache_path()].into_iter().flatten();
         let own = OwnPlaces::new(places.chain(own_files.iter().map(PathBuf::as_path)));
         let toolbox = Arc::new(toolbox);
-        let spaces = RwLock::new(key_value.unwrap_or_else(|| Arc::new(MemorySpaces::default())));
-        let shared = Shared { toolbox, policy: RwLock::default(), limits, own, spaces };
+        let shared = Shared { toolbox, policy: RwLock::default(), limits, own, spaces: Arc::default() };
         shared.set_policy(policy)?;
         Ok(Self { shared: Arc::new(shared), native: Vec::new() })
     }
@@ -206,13 +199,10 @@ impl Host {
         self.shared.set_policy(policy)
     }
 
-    /// Lets what the components note down from now on be kept elsewhere: see [`HostOptions::key_value`].
-    ///
-    /// # Errors
-    /// As for [`Host::set_policy`].
-    pub fn keep_key_values(&self, spaces: Arc<dyn KeyValueSpaces>) -> Result<(), PowersError> {
-        *self.shared.spaces.write().unwrap_or_else(PoisonError::into_inner) = spaces;
-        self.shared.set_policy(self.policy().as_ref().clone())
+    /// Says who keeps what the components note down, for calls that begin from now on. Before that it is the memory of this
+    /// process.
+    pub fn keep_key_values(&self, spaces: Arc<dyn KeyValueSpaces>) {
+        self.shared.spaces.set(spaces);
     }
 
     /// The policy in use.

@@ -17,6 +17,7 @@ use toolcell_toolbox::{Power, Powers};
 
 use crate::Shared;
 
+pub(crate) use spaces::SpacesInUse;
 pub use spaces::{KeyValueSpaces, MemorySpaces, StoredSpaces};
 
 use secret::source;
@@ -61,7 +62,7 @@ pub(crate) struct PolicyPowers {
     /// What a component may do, but for its key-value space, which is a tenant's.
     by_component: BTreeMap<String, Power>,
     defaults: Power,
-    spaces: Arc<dyn KeyValueSpaces>,
+    spaces: Arc<SpacesInUse>,
 }
 
 impl PolicyPowers {
@@ -73,7 +74,7 @@ impl PolicyPowers {
         policy: Policy,
         own: &OwnPlaces,
         limits: Limits,
-        spaces: Arc<dyn KeyValueSpaces>,
+        spaces: Arc<SpacesInUse>,
     ) -> Result<Self, PowersError> {
         let power = |component: &str, grants: &Grants| power(component, grants, own, limits);
         let by_component = policy.components().map(|(name, grants)| Ok((name.to_owned(), power(name, grants)?)));
@@ -87,7 +88,7 @@ impl Powers for PolicyPowers {
     fn of(&self, component: &str, tenant: &Tenant) -> Power {
         let power = self.by_component.get(component).unwrap_or(&self.defaults).clone();
         let Some(grant) = self.policy.grants(component).key_value else { return power };
-        let key_value = Some(self.spaces.space(tenant, component, quota(grant)));
+        let key_value = Some(self.spaces.get().space(tenant, component, quota(grant)));
         let capabilities = Arc::new(Capabilities { key_value, ..power.capabilities.as_ref().clone() });
         Power { capabilities, ..power }
     }

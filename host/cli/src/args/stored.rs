@@ -1,7 +1,7 @@
 //! What was typed for the commands that work with runs on record.
 
 use clap::{Args, Subcommand, ValueEnum};
-use toolcell::Tenant;
+use toolcell::{RETENTION_DAYS_MAX, Tenant, WEIGHT_MAX};
 
 use super::{Approval, Asking, ModelArgs, Place};
 use crate::examples;
@@ -174,13 +174,13 @@ pub(crate) enum TenantCommand {
     .args(["weight", "open_max", "retention_days", "webhook", "no_webhook"]))]
 pub(crate) struct TenantSet {
     /// Its share of the workers against other tenants'
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WEIGHT_MAX)))]
     pub(crate) weight: Option<u32>,
     /// Questions that may be open at once; a call that asks one more is refused as busy
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) open_max: Option<u32>,
     /// Days for which runs are kept after they have ended
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=i64::from(RETENTION_DAYS_MAX)))]
     pub(crate) retention_days: Option<u32>,
     /// Tell this URL when its runs wait or have ended; signed with the key in TOOLCELL_WEBHOOK_SECRET, which is whsec_ and
     /// the base64 of 24 to 64 bytes

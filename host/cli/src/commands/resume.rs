@@ -25,7 +25,7 @@ pub(crate) async fn run(args: ResumeArgs, stores: &Stores) -> anyhow::Result<Exi
     // Before anybody is asked: without a model nothing goes on.
     let model = model(&args.model)?;
     let host = host::open_beside(&args.place, Some(&place(&args.store)?)).await?;
-    host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))))?;
+    host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))));
     let screen = Arc::new(Screen::for_run(if args.log { Log::Shown } else { Log::Hidden }));
     let answerer = answerer(&args.asking, &screen);
     ask_what_is_open(&desk, &args.run, answerer.as_ref()).await?;

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: RunArgs, stores: &Stores) -> anyhow::Result<Exit> 
     let exit = match store_place {
         Some(place) => {
             let store = stores.open(&place).await?;
-            host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))))?;
+            host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))));
             let key = RunKey::fresh(args.tenant.clone());
             let run = NewRun { key: key.clone(), system, messages, model: agent.model_name().to_owned() };
             store.create(run).await.map_err(blame_store)?;

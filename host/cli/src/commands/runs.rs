@@ -69,7 +69,8 @@ fn short(head: &RunHead) -> String {
     )
 }
 
-fn word(status: StoredStatus) -> &'static str {
+/// Where a run stands, in a word.
+pub(crate) fn word(status: StoredStatus) -> &'static str {
     match status {
         StoredStatus::Ready => "ready",
         StoredStatus::Running => "running",

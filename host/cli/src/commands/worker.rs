@@ -22,7 +22,7 @@ pub(crate) async fn run(args: WorkerArgs, stores: &Stores) -> anyhow::Result<Exi
     let model = model(&args.model)?;
     let host = host::open_beside(&args.place, Some(&place)).await?;
     let store = stores.open(&place).await?;
-    host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))))?;
+    host.keep_key_values(Arc::new(StoredSpaces::new(Arc::clone(&store))));
     if let Some(webhook) = webhook {
         let settings = store.settings(&args.store.tenant).await.map_err(blame_store)?;
         let settings = TenantSettings { webhook: Some(webhook), ..settings };

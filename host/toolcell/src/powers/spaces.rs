@@ -1,8 +1,7 @@
 //! Who keeps the key-value spaces of components.
 
 use std::collections::HashMap;
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use toolcell_agent::Tenant;
 use toolcell_sandbox::{
@@ -11,7 +10,7 @@ use toolcell_sandbox::{
 use toolcell_store::{KeySpace, KeySpaceLimits, KeyWritten, SqlStore};
 
 /// Keeps the key-value spaces of components, one for each tenant.
-pub trait KeyValueSpaces: Debug + Send + Sync {
+pub trait KeyValueSpaces: Send + Sync {
     /// The space of a component for a tenant.
     fn space(&self, tenant: &Tenant, component: &str, quota: KeyValueQuota) -> Arc<dyn KeyValueSpace>;
 }
@@ -25,6 +24,25 @@ impl KeyValueSpaces for MemorySpaces {
         let mut spaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let space = spaces.entry((tenant.clone(), component.to_owned()));
         Arc::clone(space.or_insert_with(|| Arc::new(MemorySpace::new(quota)))) as Arc<dyn KeyValueSpace>
+    }
+}
+
+/// Who keeps the spaces of a host now. A policy that is in use asks for each call, so none is made anew when this changes.
+pub(crate) struct SpacesInUse(RwLock<Arc<dyn KeyValueSpaces>>);
+
+impl SpacesInUse {
+    pub(crate) fn get(&self) -> Arc<dyn KeyValueSpaces> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, spaces: Arc<dyn KeyValueSpaces>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = spaces;
+    }
+}
+
+impl Default for SpacesInUse {
+    fn default() -> Self {
+        Self(RwLock::new(Arc::new(MemorySpaces::default())))
     }
 }
 
